@@ -19,8 +19,7 @@ from airflow_streaming.model.arguments.fields import Range, checked, is_template
 from airflow_streaming.model.names import check_stream_name
 from airflow_streaming.model.uris import check_uri, is_local, local_path
 from airflow_streaming.supervision.external.address import parse_address
-from airflow_streaming.supervision.readiness.asset_events import EventType
-from airflow_streaming.supervision.readiness.snapshot import Subject
+from airflow_streaming.supervision.readiness.subject import EventType, Subject
 from airflow_streaming.triggers.asset import StreamEventTrigger
 
 __all__ = ["stream_asset", "window_asset"]

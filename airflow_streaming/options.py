@@ -13,20 +13,24 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Annotated, Any, ClassVar, Final, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, TypedDict
 
 import pendulum
 
 from airflow_streaming.changes.pointers.pointer import Pointer
-from airflow_streaming.changes.pruning.decide import PrunePolicy
-from airflow_streaming.checkpoints.backup.records import Level as BackupLevel
-from airflow_streaming.checkpoints.backup.records import Origin
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.gates.findings import GateDecision
-from airflow_streaming.gates.rehearsal_compare import Answer as RehearsalAnswer
 from airflow_streaming.gates.rehearsal_due import RehearseWhen
 from airflow_streaming.model.arguments.accepted import OF_UPGRADE, STEPS_BACK, check_accepted
 from airflow_streaming.model.arguments.calls import Called, Notifier, Notifiers
+from airflow_streaming.model.arguments.choices import Answer as RehearsalAnswer
+from airflow_streaming.model.arguments.choices import Level as BackupLevel
+from airflow_streaming.model.arguments.choices import (
+    Origin,
+    SinkReplaySemantics,
+    StartWay,
+    SwitchMethod,
+)
 from airflow_streaming.model.arguments.fields import (
     Positive,
     Range,
@@ -34,12 +38,13 @@ from airflow_streaming.model.arguments.fields import (
     is_template,
     named_fields,
 )
+from airflow_streaming.model.arguments.keeping import PrunePolicy
 from airflow_streaming.model.arguments.rewinding import AuthorsRewind
 from airflow_streaming.model.durations import duration_text
-from airflow_streaming.model.records.cutover import StartWay, SwitchMethod
-from airflow_streaming.model.records.deployment import Deployment
-from airflow_streaming.model.records.upgrade import SinkReplaySemantics
 from airflow_streaming.spec import CompareTerms, ReadyTerms, RetentionPolicy, SoakTerms
+
+if TYPE_CHECKING:
+    from airflow_streaming.model.records.deployment import Deployment
 
 __all__ = [
     "Approval",
@@ -389,7 +394,7 @@ class CutoverOptions(ChangeOptions):
     :param keeps_blue_running: Parallel outputs only: blue runs on through the soak, so that a rollback
         takes no time.
     :param deadlines: How long a state may last before the cutover is aborted, by its name, e.g.
-        ``{"catching_up": timedelta(hours=3)}``; see ``model.records.cutover.DEADLINES``.
+        ``{"catching_up": timedelta(hours=3)}``; see ``cutover_table.DEADLINES``.
     :param edits: ``runtime``, ``application`` and ``conf`` to go to; templated. ``None``: the form
         decides.
     """

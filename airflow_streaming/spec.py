@@ -51,17 +51,17 @@ from airflow_streaming.model.uris import check_uri
 
 if TYPE_CHECKING:
     from airflow_streaming.advice.profile_conf import ConfValue
-    from airflow_streaming.checkpoints.backup.records import Origin
-    from airflow_streaming.checkpoints.vault.retention_policy import RetentionPolicy
-    from airflow_streaming.model.records.cutover import CompareTerms, ReadyTerms
-    from airflow_streaming.model.records.upgrade import SinkFacts, SoakTerms
+    from airflow_streaming.model.arguments.choices import Origin
+    from airflow_streaming.model.arguments.keeping import RetentionPolicy
+    from airflow_streaming.model.arguments.terms import CompareTerms, ReadyTerms, SoakTerms
+    from airflow_streaming.model.records.upgrade import SinkFacts
 
 _LOADED_LATER: Final = {
-    "CompareTerms": "model.records.cutover",
-    "Origin": "checkpoints.backup.records",
-    "ReadyTerms": "model.records.cutover",
-    "RetentionPolicy": "checkpoints.vault.retention_policy",
-    "SoakTerms": "model.records.upgrade",
+    "CompareTerms": "model.arguments.terms",
+    "Origin": "model.arguments.choices",
+    "ReadyTerms": "model.arguments.terms",
+    "RetentionPolicy": "model.arguments.keeping",
+    "SoakTerms": "model.arguments.terms",
 }
 """Names of options; a DAG file that only keeps a stream alive does not pay for their modules."""
 ANY: Final = "a template"

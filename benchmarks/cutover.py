@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from airflow_streaming.model.records.cutover import SwitchMethod
+from airflow_streaming.model.arguments.choices import SwitchMethod
 from benchmarks.figures import machine, table
 from tests.conftest import find_runtimes
 from tests.system.cutovers import applications

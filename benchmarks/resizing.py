@@ -41,7 +41,7 @@ FEW, MANY = 2, 4
 CALM, BUSY = 150.0, 350.0
 """Rows a second; an executor reads 200."""
 STEADY_SECONDS: Final = 5.0
-PHASE_SECONDS: Final = 20.0
+PHASE_SECONDS: Final = 15.0
 """Time that dynamic allocation gets for each load."""
 IN_PLACE, RESTART, DYNAMIC = "in place", "restart", "dynamic allocation"
 DYNAMIC_CONF: Final = {

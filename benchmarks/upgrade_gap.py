@@ -39,8 +39,9 @@ from typing import Final, Self
 from airflow_streaming.changes.upgrade.begin import UpgradeTermsRequest
 from airflow_streaming.changes.upgrade.engine import EXCHANGE_PACE, UpgradeInPlace
 from airflow_streaming.checkpoints.vault.store import open_backup_store
+from airflow_streaming.model.arguments.terms import SoakTerms
 from airflow_streaming.model.records.control import DesiredState
-from airflow_streaming.model.records.upgrade import RollbackMethod, RollbackPlan, SoakTerms
+from airflow_streaming.model.records.upgrade import RollbackMethod, RollbackPlan
 from airflow_streaming.model.records.upgrade_table import Stage as Reached
 from airflow_streaming.model.records.upgrade_table import WarmUp
 from airflow_streaming.operators.common.change import POLL_SECONDS

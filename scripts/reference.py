@@ -29,18 +29,17 @@ from airflow.triggers.base import BaseTrigger
 
 import airflow_streaming
 from airflow_streaming import exceptions
-from airflow_streaming.checkpoints.backup.records import Origin
 from airflow_streaming.checkpoints.restore.replay import RefusalCode
 from airflow_streaming.cli.parser import COMMANDS, Parser, build_parser
 from airflow_streaming.get_provider_info import get_provider_info
+from airflow_streaming.model.arguments.choices import Origin, SinkReplaySemantics
 from airflow_streaming.model.metrics import Metric
 from airflow_streaming.model.records.alert import AlertKind
 from airflow_streaming.model.records.control import ChangeOutcome, EventKind
 from airflow_streaming.model.records.cutover_table import CUTOVER
 from airflow_streaming.model.records.epoch import LaunchCause, Outcome
-from airflow_streaming.model.records.upgrade import SinkReplaySemantics
 from airflow_streaming.model.records.upgrade_table import UPGRADE
-from airflow_streaming.supervision.readiness.asset_events import EventType
+from airflow_streaming.supervision.readiness.subject import EventType
 
 EXPORTING: Final = ("spec", "options", "assets", "live", "pointers", "testing")
 """Modules whose ``__all__`` is public."""

@@ -21,8 +21,9 @@ from airflow_streaming.advice.examined import (
 from airflow_streaming.advice.profile import StateStore
 from airflow_streaming.advice.profile_conf import STATE_PROVIDER, is_rocksdb
 from airflow_streaming.advice.state_size import heaps, state_memory
+from airflow_streaming.model.arguments.choices import SinkReplaySemantics
 from airflow_streaming.model.progress import BatchProgress
-from airflow_streaming.model.records.upgrade import HABITS, SinkReplaySemantics
+from airflow_streaming.model.records.upgrade import HABITS
 from airflow_streaming.model.spark.releases import CHECKPOINT_FORMAT
 from airflow_streaming.model.status import QueryStatus
 

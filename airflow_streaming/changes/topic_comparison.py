@@ -28,6 +28,7 @@ from airflow_streaming.changes.topic_connection import (
     client_settings,
     secrets_in,
 )
+from airflow_streaming.model.arguments.terms import CompareTerms
 from airflow_streaming.model.jobs.comparison import (
     CompareReport,
     ComparisonRequest,
@@ -35,7 +36,6 @@ from airflow_streaming.model.jobs.comparison import (
     is_one_output,
     not_made,
 )
-from airflow_streaming.model.records.cutover import CompareTerms
 from airflow_streaming.model.spark.failures import presentable
 from airflow_streaming.model.spark.secrets import REDACTED
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from airflow_streaming.checkpoints.backup.live_copy import sources_of
-from airflow_streaming.checkpoints.backup.records import Backup, Origin
+from airflow_streaming.checkpoints.backup.records import Backup
 from airflow_streaming.checkpoints.backup.stream_backup import (
     BackupRequest,
     begun_deployment,
@@ -29,6 +29,7 @@ from airflow_streaming.checkpoints.restore.replay import ACCEPTABLE
 from airflow_streaming.checkpoints.restore.restore import Place, restore
 from airflow_streaming.checkpoints.vault.store import BackupStore
 from airflow_streaming.home.home import StreamHome
+from airflow_streaming.model.arguments.choices import Origin
 from airflow_streaming.model.jobs.drill import DrilledQuery
 from airflow_streaming.model.uris import local_path
 from airflow_streaming.storage.folders import open_folders, walk

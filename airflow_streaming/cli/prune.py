@@ -8,7 +8,6 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from airflow_streaming.changes.pruning.decide import LEAST, MOST, PrunePolicy
 from airflow_streaming.changes.pruning.observe import BackedUp, backed_up_in, no_backups
 from airflow_streaming.checkpoints.backup.stream_backup import default_store
 from airflow_streaming.checkpoints.vault.store import open_backup_store
@@ -26,6 +25,7 @@ from airflow_streaming.cli.common import (
 from airflow_streaming.cli.output import show, show_json
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.home.home import Home, StreamHome
+from airflow_streaming.model.arguments.keeping import LEAST, MOST, PrunePolicy
 from airflow_streaming.model.codec import encode
 from airflow_streaming.reports.pruning import pruning_report
 from airflow_streaming.services.pruning import prune

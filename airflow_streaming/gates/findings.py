@@ -8,7 +8,6 @@ from enum import StrEnum
 from typing import Any, Final
 
 from airflow_streaming.model.codec import encode, reader_of
-from airflow_streaming.model.spark.failures import mask_secrets
 
 _BREAK_POSITION: Final = frozenset(
     {
@@ -184,6 +183,8 @@ def pattern_of(
 
 
 def _masked(finding: GateFinding) -> GateFinding:
+    from airflow_streaming.model.spark.failures import mask_secrets  # not at dag parse
+
     # Compare unmasked values, so that a changed literal is noticed; show them masked.
     return replace(
         finding,

@@ -25,30 +25,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from types import MappingProxyType
 from typing import ClassVar, Final, NamedTuple
 
 from airflow_streaming.gates.findings import GateDecision, GateFinding, GateReport, report_of
 from airflow_streaming.model.arguments.accepted import UNPROVED
+from airflow_streaming.model.arguments.choices import Answer
 from airflow_streaming.model.wire import Record
-
-
-class Answer(StrEnum):
-    """The result of comparing both versions of a query."""
-
-    SAME = "same"
-    """Rows and state are the same as without the change."""
-    NOT_REVISED = "not_revised"
-    """New rows follow the new version; written rows stay as the old version wrote them."""
-    SETTLES = "settles"
-    """Rows right after the change mix both versions, later ones are the new version's."""
-    WRONG_FOR_GOOD = "wrong_for_good"
-    """State that never expires mixes both versions, and so does all output derived from it."""
-    FAILS = "fails"
-    """The new version, or Spark in its place, failed where the old one got through."""
-    UNDECIDED = "undecided"
-
 
 CLEAN: Final = frozenset({Answer.SAME, Answer.NOT_REVISED})
 """Answers that a policy may accept."""

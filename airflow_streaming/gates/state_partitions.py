@@ -15,12 +15,8 @@ from typing import Final
 from airflow_streaming.checkpoints.read.report import Checkpoint
 from airflow_streaming.gates.findings import GateFinding
 from airflow_streaming.gates.rules import Rule, rule_named
-from airflow_streaming.model.records.upgrade import (
-    RollbackMethod,
-    RollbackPlan,
-    SinkFacts,
-    SinkReplaySemantics,
-)
+from airflow_streaming.model.arguments.choices import SinkReplaySemantics
+from airflow_streaming.model.records.upgrade import RollbackMethod, RollbackPlan, SinkFacts
 from airflow_streaming.model.spark.conf import SparkVersion
 
 FIRST: Final = (4, 2)

@@ -31,10 +31,10 @@ from airflow_streaming.supervision.observer import Observer
 from airflow_streaming.supervision.readiness.pause import Pause, pause_of
 from airflow_streaming.supervision.readiness.snapshot import (
     StreamSnapshot,
-    Subject,
     lacks_progress,
     sight_of,
 )
+from airflow_streaming.supervision.readiness.subject import Subject
 
 EPOCHS_BACK: Final = 5
 """Epochs whose commits are read; a stream with more epochs without a batch has another problem."""

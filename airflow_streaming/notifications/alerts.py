@@ -25,27 +25,21 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from airflow.sdk import BaseNotifier
 
 from airflow_streaming.exceptions import StreamingError
-from airflow_streaming.home.control import MAX_TRIES
 from airflow_streaming.model.arguments.calls import Notifier, Notifiers, run
 from airflow_streaming.model.records.alert import Alert, AlertKind, AlertSource
-from airflow_streaming.model.records.epoch import LaunchCause
-from airflow_streaming.model.records.restart_decision import RestartDecision
-from airflow_streaming.model.spark.failures import presentable
-from airflow_streaming.supervision.alerts.alerting import decided, restart_failed
-from airflow_streaming.supervision.alerts.message import render
 
 if TYPE_CHECKING:
     from airflow.sdk import BaseOperator, Context
 
     from airflow_streaming.home.control import AlertLog
     from airflow_streaming.model.observation import Observation
+    from airflow_streaming.model.records.restart_decision import RestartDecision
     from airflow_streaming.supervision.decide import Step
 
 log: Final = logging.getLogger(__name__)
 
 DELIVERY_LIMIT: Final = timedelta(seconds=30)
 """How long one task waits for all notifiers together."""
-_AUTOMATIC: Final = frozenset({LaunchCause.RESTART, LaunchCause.TRIAL})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,6 +123,8 @@ def _call(notification: Notification) -> str:
     except BaseException as err:  # noqa: BLE001 - no notifier may end the task
         log.warning("%s did not take an alert: %s", notification.label, type(err).__name__)
         # HTTP errors quote the URL, and a webhook's URL is its password: the record gets the class.
+        from airflow_streaming.model.spark.failures import presentable  # not at dag parse
+
         log.debug("%s", presentable(repr(err)))
         return type(err).__name__
     return ""
@@ -188,6 +184,8 @@ class Alerts:
 
     def tell_decision(self, decision: RestartDecision) -> None:
         """Record the alert about a restart, or about giving up; why was logged with the decision."""
+        from airflow_streaming.supervision.alerts.alerting import decided  # not at dag parse
+
         alert = decided(stream=self._home.name, decision=decision, now=datetime.now(UTC))
         if number := self._record(alert):
             log.info("Alert %d: %s.", number, alert.alert.value.replace("_", " "))
@@ -207,7 +205,9 @@ class Alerts:
         try:
             yield
         except Exception as err:
-            if step.cause in _AUTOMATIC:
+            from airflow_streaming.model.records.epoch import LaunchCause  # not at dag parse
+
+            if step.cause in (LaunchCause.RESTART, LaunchCause.TRIAL):
                 self.tell(self._restart_failed(seen, err))
             raise
 
@@ -234,6 +234,8 @@ class Alerts:
         with contextlib.suppress(StreamingError):
             newest = self._home.newest_epoch() if isinstance(self._home, Epochs) else None
             epoch = newest.number if newest is not None else epoch
+        from airflow_streaming.supervision.alerts.alerting import restart_failed  # not at dag parse
+
         return restart_failed(
             stream=self._home.name, epoch=epoch, error=str(err), now=datetime.now(UTC)
         )
@@ -274,6 +276,8 @@ class Alerts:
             self._mark(alert, taken=taken, untold=untold, attempt=tries[alert.number] or 0)
 
     def _mark(self, alert: Alert, *, taken: bool, untold: str, attempt: int) -> None:
+        from airflow_streaming.home.control import MAX_TRIES  # not at dag parse
+
         if not taken and attempt < MAX_TRIES:
             self.are_pending = True
             log.warning("Alert %d is tried again by the next task: %s", alert.number, untold)
@@ -290,6 +294,8 @@ def enriched(context: Context, alert: Alert, links: Mapping[str, str]) -> dict[s
     ``alert_links`` and ``stream``. ``exception`` and ``reason`` say what happened, as notifiers
     written for failed tasks expect it.
     """
+    from airflow_streaming.supervision.alerts.message import render  # not at dag parse
+
     message = render(alert, links=links)
     return {
         **context,

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from airflow.sdk.exceptions import AirflowSkipException
 
-from airflow_streaming.checkpoints.backup.records import Backup, Level, Origin
-from airflow_streaming.checkpoints.vault.retention_policy import RetentionPolicy
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.model.arguments.calls import Notifiers, Way
+from airflow_streaming.model.arguments.choices import Level, Origin
 from airflow_streaming.model.arguments.fields import Positive, checked, is_filled_in
+from airflow_streaming.model.arguments.keeping import RetentionPolicy
 from airflow_streaming.model.arguments.literals import (
     check_literals,
     mapping_of,
@@ -33,6 +33,7 @@ from airflow_streaming.operators.restore import check_that_it_holds
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
+    from airflow_streaming.checkpoints.backup.records import Backup
     from airflow_streaming.checkpoints.vault.retention import Retained
     from airflow_streaming.checkpoints.vault.store import BackupStore
     from airflow_streaming.home.home import Home

@@ -15,7 +15,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from airflow_streaming.exceptions import SpecError, UpgradeRefused
 from airflow_streaming.model.arguments.calls import Called
 from airflow_streaming.model.arguments.fields import checked
-from airflow_streaming.model.records.upgrade import SoakTerms
+from airflow_streaming.model.arguments.terms import SoakTerms
 from airflow_streaming.model.records.upgrade_table import Stage, UpgradeCommand
 from airflow_streaming.operators.common.base import SpecsTask, actor_of, who
 from airflow_streaming.operators.upgrade_preflight import UpgradePreflightOperator, asked_sizes

@@ -12,17 +12,15 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from airflow_streaming.changes.answers import REFUSAL, Answer, Settled, command_settled
 from airflow_streaming.exceptions import CutoverRefused, SpecError
+from airflow_streaming.model.arguments.choices import StartWay, SwitchMethod
 from airflow_streaming.model.arguments.fields import checked
 from airflow_streaming.model.durations import age_of
-from airflow_streaming.model.jobs.migration import StateMigration
-from airflow_streaming.model.records.cutover import Pair, StartWay, SwitchMethod
 from airflow_streaming.model.records.cutover_table import (
     CUTOVER,
     CutoverCommand,
     CutoverState,
     CutoverTransition,
 )
-from airflow_streaming.model.records.upgrade import SinkFacts
 from airflow_streaming.model.wire import decode
 from airflow_streaming.operators.common.base import actor_of, who
 from airflow_streaming.operators.common.cutover import CutoverTask, found_cutover, led_by, words
@@ -38,6 +36,7 @@ if TYPE_CHECKING:
     from airflow_streaming.changes.cutover.lanes import Candidate
     from airflow_streaming.home.home import StreamHome
     from airflow_streaming.model.records.control import Change
+    from airflow_streaming.model.records.cutover import Pair
     from airflow_streaming.operators.common.cutover_lanes import DagLanes
     from airflow_streaming.triggers.question import CommandQuestionTrigger
 
@@ -205,6 +204,8 @@ def _pairs(
 
 def _pair(candidate: Candidate, values: Mapping[str, Any], way: SwitchMethod) -> tuple[Pair, bytes]:
     from airflow_streaming.changes.cutover.lanes import Facts, pair_of  # not at dag parse
+    from airflow_streaming.model.jobs.migration import StateMigration  # not at dag parse
+    from airflow_streaming.model.records.upgrade import SinkFacts  # not at dag parse
 
     pair, source = pair_of(
         candidate,

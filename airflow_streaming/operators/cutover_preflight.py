@@ -16,12 +16,11 @@ from airflow_streaming.model.arguments.accepted import (
     accepted_codes,
     check_accepted,
 )
+from airflow_streaming.model.arguments.choices import StartWay, SwitchMethod
 from airflow_streaming.model.arguments.fields import checked
-from airflow_streaming.model.arguments.form_refusals import Refusal, RunValue
+from airflow_streaming.model.arguments.terms import CompareTerms, ReadyTerms, SoakTerms
 from airflow_streaming.model.codec import encode
-from airflow_streaming.model.records.cutover import CompareTerms, ReadyTerms, StartWay, SwitchMethod
 from airflow_streaming.model.records.cutover_table import CUTOVER, CutoverState
-from airflow_streaming.model.records.upgrade import SoakTerms
 from airflow_streaming.operators.common.base import run_key
 from airflow_streaming.operators.common.checkpoint import truth
 from airflow_streaming.operators.common.cutover import (
@@ -56,6 +55,7 @@ if TYPE_CHECKING:
     from airflow_streaming.changes.cutover.begin import PlanRequest
     from airflow_streaming.changes.cutover.lanes import Candidate
     from airflow_streaming.home.home import StreamHome
+    from airflow_streaming.model.arguments.form_refusals import Refusal, RunValue
     from airflow_streaming.model.records.control import Change
     from airflow_streaming.operators.common.cutover_lanes import DagLanes
     from airflow_streaming.reports.report import Words

@@ -7,9 +7,9 @@ from dataclasses import fields
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from airflow_streaming.changes.pruning.decide import PrunePolicy, describe
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.model.arguments.fields import checked, is_filled_in
+from airflow_streaming.model.arguments.keeping import PrunePolicy
 from airflow_streaming.model.arguments.literals import mapping_of
 from airflow_streaming.operators.common.base import who
 from airflow_streaming.operators.common.checkpoint import CheckpointTask, truth
@@ -77,6 +77,8 @@ class StreamPruneOperator(CheckpointTask):
                 driver_folder=read_settings().driver_folder,
                 backed_up=self._backed_up(),
             )
+        from airflow_streaming.changes.pruning.decide import describe  # not at dag parse
+
         for line in describe(done.plan):
             self.log.info("%s", line)
         for problem in done.problems:

@@ -20,8 +20,6 @@ from airflow_streaming.gates.rehearsal_due import Due, rehearsal_due
 from airflow_streaming.model.arguments.accepted import UNPROVED
 from airflow_streaming.model.arguments.fields import Positive, checked
 from airflow_streaming.model.arguments.literals import mapping_of, texts_of, texts_or_template
-from airflow_streaming.model.jobs.migration import StateMigration
-from airflow_streaming.model.jobs.rehearsal import QUICK, Bounds
 from airflow_streaming.model.wire import decode
 from airflow_streaming.operators.common.base import Log, ProgressLogger
 from airflow_streaming.operators.common.checkpoint import Terminated
@@ -53,6 +51,8 @@ if TYPE_CHECKING:
     from airflow_streaming.home.home import StreamHome
     from airflow_streaming.hooks.stream import SparkStreamHook
     from airflow_streaming.launch.runtime import Runtime
+    from airflow_streaming.model.jobs.migration import StateMigration
+    from airflow_streaming.model.jobs.rehearsal import Bounds
     from airflow_streaming.spark_jobs.migrated_copies import Migrating
     from airflow_streaming.spark_jobs.runner import Program
     from airflow_streaming.spark_jobs.shared_spark import SharedSpark
@@ -97,6 +97,8 @@ def bounds_of(
     :param minutes: Of a form; replaces ``time_limit`` unless it is empty.
     :raises SpecError: ``batches`` or ``minutes`` has another value than a number.
     """
+    from airflow_streaming.model.jobs.rehearsal import QUICK, Bounds  # not at dag parse
+
     text = str(batches).strip()
     if not text.isdecimal() or len(text) > _MOST_DIGITS:
         raise SpecError(f"batches is {text!r:.80}; give a number, 0 for one replayed batch.")
@@ -494,6 +496,8 @@ class UpgradeRehearsalOperator(RehearsalOperator):
 
 def migrations_of(report: Mapping[str, Any]) -> tuple[StateMigration, ...]:
     """Return the migrations of state in the report of a preflight."""
+    from airflow_streaming.model.jobs.migration import StateMigration  # not at dag parse
+
     return tuple(decode(StateMigration, one, "migration") for one in report.get("migrations", ()))
 
 

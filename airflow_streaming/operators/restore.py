@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from airflow.sdk.exceptions import AirflowFailException
 
-from airflow_streaming.checkpoints.backup.records import Backup, Level, Verification
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.model.arguments.accepted import accepted_codes, codes_in, is_written_out
+from airflow_streaming.model.arguments.choices import Level
 from airflow_streaming.model.arguments.fields import Positive, checked
 from airflow_streaming.model.arguments.literals import check_backup_id, check_literals, uri_of
 from airflow_streaming.operators.common.base import actor_of, who
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from airflow_streaming.changes.restore.stream_restore import RestoreRequest
+    from airflow_streaming.checkpoints.backup.records import Backup, Verification
     from airflow_streaming.checkpoints.restore.replay import RefusalCode, RestorePlan
     from airflow_streaming.checkpoints.restore.restore import Place
     from airflow_streaming.checkpoints.vault.store import BackupStore
@@ -165,8 +166,10 @@ def check_that_it_holds(backup: Backup, found: Verification) -> None:
 
 
 def _page(found: Verification | RestorePlan) -> str:
+    # Not at dag parse.
+    from airflow_streaming.checkpoints.backup.records import Verification
     from airflow_streaming.reports.backups import restore_plan_report, verification_report
-    from airflow_streaming.reports.markdown import markdown  # not at dag parse
+    from airflow_streaming.reports.markdown import markdown
 
     if isinstance(found, Verification):
         return markdown(verification_report(found))

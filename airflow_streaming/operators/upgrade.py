@@ -13,10 +13,9 @@ from airflow_streaming.changes.answers import Running, Settled
 from airflow_streaming.exceptions import HomeUnavailable, SpecError, UpgradeRefused
 from airflow_streaming.model.arguments.calls import name_of, run
 from airflow_streaming.model.arguments.fields import checked
+from airflow_streaming.model.arguments.terms import SoakTerms
 from airflow_streaming.model.names import base_of
-from airflow_streaming.model.records.upgrade import RollbackPlan, SinkFacts, SoakTerms
 from airflow_streaming.model.records.upgrade_table import UPGRADE, Stage, UpgradeCommand
-from airflow_streaming.model.spark.failures import presentable
 from airflow_streaming.model.wire import decode
 from airflow_streaming.operators.common.base import actor_of
 from airflow_streaming.operators.common.checkpoint import truth
@@ -227,6 +226,10 @@ class UpgradeStepOperator(UpgradeTask):
 
     def _asked(self, report: Mapping[str, Any]) -> UpgradeTermsRequest:
         from airflow_streaming.changes.upgrade.begin import UpgradeTermsRequest  # not at dag parse
+        from airflow_streaming.model.records.upgrade import (  # not at dag parse
+            RollbackPlan,
+            SinkFacts,
+        )
 
         return UpgradeTermsRequest(
             rollback=decode(RollbackPlan, report["rollback"], "rollback"),
@@ -301,6 +304,8 @@ class UpgradeCheckOperator(UpgradeTask):
         try:
             return run(check, soaked)  # type: ignore[no-any-return]
         except Exception as err:
+            from airflow_streaming.model.spark.failures import presentable  # not at dag parse
+
             text = presentable(f"{type(err).__name__}: {err}")
             wrong = f"Check {name_of(check)!r} raised {text}"
             context["ti"].xcom_push(key=WRONG_XCOM_KEY, value=wrong)

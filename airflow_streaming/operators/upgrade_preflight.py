@@ -15,10 +15,10 @@ from airflow_streaming.model.arguments.accepted import (
     accepted_codes,
     check_accepted,
 )
+from airflow_streaming.model.arguments.choices import SinkReplaySemantics
 from airflow_streaming.model.arguments.fields import checked
+from airflow_streaming.model.arguments.terms import SoakTerms
 from airflow_streaming.model.codec import encode
-from airflow_streaming.model.records.control import ChangeKind
-from airflow_streaming.model.records.upgrade import SinkReplaySemantics, SoakTerms
 from airflow_streaming.model.records.upgrade_table import UPGRADE, Stage
 from airflow_streaming.operators.common.base import run_key
 from airflow_streaming.operators.common.checkpoint import truth
@@ -363,6 +363,8 @@ class UpgradePreflightOperator(UpgradeTask):
         change = hook.home.unfinished_change()
         if change is None:
             return False
+        from airflow_streaming.model.records.control import ChangeKind  # not at dag parse
+
         terms = hook.home.terms(change) if change.what is ChangeKind.UPGRADE else None
         # The checkpoint is no part of the request: a migrated copy has another place.
         begun = None

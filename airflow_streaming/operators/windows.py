@@ -172,7 +172,7 @@ class ClosedWindowsOperator(NamedParameters, BaseOperator):
     def _committed(self) -> tuple[Committed, str]:
         from airflow_streaming.hooks.snapshot import open_looker  # not at dag parse
         from airflow_streaming.supervision.readiness.closed_windows import committed_until
-        from airflow_streaming.supervision.readiness.snapshot import Subject
+        from airflow_streaming.supervision.readiness.subject import Subject
 
         subject = Subject(stream=self.stream, home=self.home, home_conn_id=self.home_conn_id)
         snapshot = open_looker(subject).snapshot()

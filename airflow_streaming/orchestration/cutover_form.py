@@ -10,9 +10,9 @@ from airflow.sdk import Param
 
 from airflow_streaming.changes.pointers.pointer import Pointer
 from airflow_streaming.exceptions import SpecError
+from airflow_streaming.model.arguments.choices import SwitchMethod
 from airflow_streaming.model.arguments.fields import checked
 from airflow_streaming.model.names import check_is_stream
-from airflow_streaming.model.records.cutover import SwitchMethod
 from airflow_streaming.operators.common.form_edits import LONGEST
 from airflow_streaming.options import Approval, CutoverApproval, GreenStart, plain
 from airflow_streaming.orchestration import form

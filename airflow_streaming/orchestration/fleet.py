@@ -10,8 +10,8 @@ from airflow.sdk import DAG, Param
 
 from airflow_streaming.model.arguments.calls import Called
 from airflow_streaming.model.arguments.fields import checked
+from airflow_streaming.model.arguments.terms import SoakTerms
 from airflow_streaming.model.names import check_folder_name
-from airflow_streaming.model.records.upgrade import SoakTerms
 from airflow_streaming.operators.campaign import FleetUpgradeOperator
 from airflow_streaming.options import Connections, RehearsalOptions
 from airflow_streaming.orchestration.stream_dags import START

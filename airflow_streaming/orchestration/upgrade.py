@@ -19,7 +19,7 @@ from airflow.sdk import BaseOperator, TaskGroup, TriggerRule
 
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.model.arguments.fields import checked
-from airflow_streaming.model.records.upgrade import SoakTerms
+from airflow_streaming.model.arguments.terms import SoakTerms
 from airflow_streaming.model.records.upgrade_table import Stage
 from airflow_streaming.operators.common.form_edits import check_sizes
 from airflow_streaming.operators.rehearsal import UpgradeRehearsalOperator

@@ -14,11 +14,12 @@ from typing import Any, Final
 from airflow_streaming.changes.upgrade.waits import waits_for
 from airflow_streaming.exceptions import RecordError
 from airflow_streaming.home.home import StreamHome
+from airflow_streaming.model.arguments.choices import SwitchMethod
 from airflow_streaming.model.durations import duration_text
 from airflow_streaming.model.jobs.migration import OperatorMigration, StateMigration
 from airflow_streaming.model.observation import VerdictState
 from airflow_streaming.model.records.control import Change, ChangeEnd, ChangeKind
-from airflow_streaming.model.records.cutover import CutoverTerms, SwitchMethod
+from airflow_streaming.model.records.cutover import CutoverTerms
 from airflow_streaming.model.records.cutover_table import CUTOVER, CutoverState, CutoverTransition
 from airflow_streaming.model.records.upgrade_table import UPGRADE, Stage, UpgradeCommand
 from airflow_streaming.plugins.act_weight import asks_name, is_red

@@ -7,6 +7,8 @@ from typing import Final
 
 from airflow_streaming.changes.cutover.plan import CutoverPlan, CutoverPreflight, PairPreflight
 from airflow_streaming.gates.findings import GateDecision
+from airflow_streaming.model.arguments.choices import StartWay, SwitchMethod
+from airflow_streaming.model.arguments.terms import ReadyTerms
 from airflow_streaming.model.durations import duration_text, number_text
 from airflow_streaming.model.jobs.comparison import CompareReport
 from airflow_streaming.model.names import Color, color_of
@@ -14,10 +16,7 @@ from airflow_streaming.model.records.cutover import (
     CheckResult,
     CutoverTerms,
     Pair,
-    ReadyTerms,
     Result,
-    StartWay,
-    SwitchMethod,
     comparison_of,
 )
 from airflow_streaming.model.records.cutover_table import CUTOVER, CutoverState, CutoverTransition

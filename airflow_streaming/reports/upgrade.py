@@ -7,9 +7,10 @@ from typing import Final
 
 from airflow_streaming.changes.upgrade.preflight_report import Difference, Preflight
 from airflow_streaming.gates.findings import GateDecision
+from airflow_streaming.model.arguments.terms import SoakTerms
 from airflow_streaming.model.durations import duration_text, number_text
 from airflow_streaming.model.records.deployment import Override
-from airflow_streaming.model.records.upgrade import RollbackMethod, SoakTerms
+from airflow_streaming.model.records.upgrade import RollbackMethod
 from airflow_streaming.reports.gate import BLOCKED, TONES, gate_report
 from airflow_streaming.reports.report import (
     Block,

@@ -22,11 +22,11 @@ from airflow_streaming.model.codec import parse_time
 from airflow_streaming.model.health_rules import HealthRules
 from airflow_streaming.model.names import check_stream_name
 from airflow_streaming.supervision.external.address import parse_address
-from airflow_streaming.supervision.readiness.conditions import BacklogUnit, Condition
-from airflow_streaming.supervision.readiness.snapshot import (
+from airflow_streaming.supervision.readiness.subject import (
+    BacklogUnit,
+    Condition,
     Readiness,
     ReadinessState,
-    StreamSnapshot,
     Subject,
 )
 from airflow_streaming.task_errors import spec_errors_are_final
@@ -34,6 +34,7 @@ from airflow_streaming.task_errors import spec_errors_are_final
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
+    from airflow_streaming.supervision.readiness.snapshot import StreamSnapshot
     from airflow_streaming.triggers.gate import StreamGate
 
 _Span = Annotated[timedelta, Range(least=timedelta(0))]

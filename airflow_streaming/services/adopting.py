@@ -17,7 +17,6 @@ from typing import Final
 
 from airflow_streaming.changes.adoption import Continued, OldCheckpoint
 from airflow_streaming.checkpoints.backup.live_copy import sources_of
-from airflow_streaming.checkpoints.backup.records import Origin
 from airflow_streaming.checkpoints.backup.stream_backup import BackupRequest, back_up
 from airflow_streaming.checkpoints.progress import Progress, no_progress
 from airflow_streaming.checkpoints.read.report import Checkpoint
@@ -27,6 +26,7 @@ from airflow_streaming.checkpoints.restore.restore import Place, restore
 from airflow_streaming.checkpoints.vault.store import BackupStore
 from airflow_streaming.exceptions import RestoreRefused
 from airflow_streaming.home.home import StreamHome
+from airflow_streaming.model.arguments.choices import Origin
 from airflow_streaming.model.durations import duration_text
 from airflow_streaming.model.names import Layout
 from airflow_streaming.model.records.control import Event, EventKind

@@ -123,8 +123,8 @@ def final_backup(
     :param lane: Any lane of the home.
     :raises CheckpointError: There is a checkpoint, and it could not be backed up.
     """
-    from airflow_streaming.checkpoints.backup.records import Origin  # not at dag parse
     from airflow_streaming.checkpoints.backup.stream_backup import BackupRequest, backup_before
+    from airflow_streaming.model.arguments.choices import Origin  # not at dag parse
 
     request = BackupRequest(
         origin=Origin.BEFORE_UPGRADE,
@@ -155,8 +155,8 @@ def restore_stream(
     :param backs_up: Back up the replaced checkpoint first; if this fails, it stays in place.
     """
     from airflow_streaming.changes.restore.undo import switch
-    from airflow_streaming.checkpoints.backup.records import Origin  # not at dag parse
     from airflow_streaming.checkpoints.backup.stream_backup import BackupRequest, backup_before
+    from airflow_streaming.model.arguments.choices import Origin  # not at dag parse
 
     before = BackupRequest(
         origin=Origin.BEFORE_RESTORE,

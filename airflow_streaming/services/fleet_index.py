@@ -151,7 +151,7 @@ def times_in(store: Store, path: str) -> Iterator[datetime]:
 
 
 def _objects(store: Store, names: Sequence[str]) -> Iterator[Mapping[str, Any]]:
-    """Yield the objects with rows; an empty mapping for one that cannot be read."""
+    """Yield the objects with rows; an empty mapping for an unreadable object."""
     objects = [name for name in names if not name.startswith(_ACT)][:MOST_OBJECTS]
     room = MOST_BYTES
     # A few at a time, because each object may have 1 MiB.

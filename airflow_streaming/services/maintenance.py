@@ -134,7 +134,7 @@ def begin_maintenance(
     reason: str,
     now: datetime,
 ) -> Maintenance:
-    """Record a maintenance, or return the one that this request has begun."""
+    """Record a maintenance, or return the maintenance of this request."""
     records = MaintenanceLog(home.store)
     for _ in range(APPEND_TRIES):
         if found := records.by_key(key):

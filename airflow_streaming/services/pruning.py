@@ -24,7 +24,6 @@ from airflow_streaming.changes.pruning.decide import (
     Pruned,
     PruneItem,
     PrunePlan,
-    PrunePolicy,
     Removed,
     decide_pruning,
     epochs_that_stay,
@@ -39,6 +38,7 @@ from airflow_streaming.changes.pruning.observe import (
 from airflow_streaming.exceptions import SpecError, StreamingError
 from airflow_streaming.home.home import Home
 from airflow_streaming.home.live_lane import live_lane
+from airflow_streaming.model.arguments.keeping import PrunePolicy
 from airflow_streaming.model.durations import duration_text
 from airflow_streaming.model.names import Layout, base_of, number_of, other_lane
 from airflow_streaming.model.records.control import (

@@ -27,7 +27,6 @@ from airflow_streaming.changes.removal import (
     refusals,
     strangers,
 )
-from airflow_streaming.checkpoints.backup.records import Level, Origin
 from airflow_streaming.checkpoints.backup.stream_backup import BackupRequest, Open, backup_before
 from airflow_streaming.checkpoints.progress import Progress, no_progress
 from airflow_streaming.checkpoints.vault.store import BackupStore
@@ -36,6 +35,7 @@ from airflow_streaming.exceptions import AlreadyExists, RemovalRefused
 from airflow_streaming.home.home import Home, StreamHome
 from airflow_streaming.home.live_lane import live_lane
 from airflow_streaming.launch.port import Launcher, driver_fate
+from airflow_streaming.model.arguments.choices import Level, Origin
 from airflow_streaming.model.names import base_of, folders_of, other_lane
 from airflow_streaming.model.observation import DriverLiveness
 from airflow_streaming.model.records.control import (

@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 from airflow_streaming.checkpoints.progress import Phase, Progress, ProgressNow, no_progress
 from airflow_streaming.exceptions import LaunchError, RecordError
 from airflow_streaming.launch.runtime import Runtime
+from airflow_streaming.model.arguments.terms import CompareTerms
 from airflow_streaming.model.durations import duration_text
 from airflow_streaming.model.jobs.comparison import (
     Bound,
@@ -25,7 +26,6 @@ from airflow_streaming.model.jobs.comparison import (
     is_one_output,
     not_made,
 )
-from airflow_streaming.model.records.cutover import CompareTerms
 from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.spark.secrets import REDACTED
 from airflow_streaming.model.uris import is_local

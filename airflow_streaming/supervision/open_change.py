@@ -19,8 +19,8 @@ from airflow_streaming.model.records.control import (
     ChangeKind,
     StreamRemoval,
 )
-from airflow_streaming.model.records.cutover import DEADLINES, CutoverStanding, CutoverTerms
-from airflow_streaming.model.records.cutover_table import CUTOVER
+from airflow_streaming.model.records.cutover import CutoverStanding, CutoverTerms
+from airflow_streaming.model.records.cutover_table import CUTOVER, DEADLINES
 from airflow_streaming.model.records.upgrade import OpenUpgrade
 from airflow_streaming.model.records.upgrade_table import UPGRADE, Stage
 

@@ -21,18 +21,13 @@ from airflow.sdk.execution_time.context import AssetStateStoreAccessor
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
 from airflow_streaming.exceptions import HomeUnavailable, SpecError
-from airflow_streaming.model.observation import VerdictState
-from airflow_streaming.supervision.readiness.asset_events import (
-    EventType,
-    LastSent,
-    StreamEvent,
-    announce,
-    why_silent,
-)
+from airflow_streaming.supervision.readiness.subject import EventType
 from airflow_streaming.triggers.polling import SubjectTrigger
 
 if TYPE_CHECKING:
     from airflow_streaming.hooks.snapshot import SnapshotReader
+    from airflow_streaming.model.observation import VerdictState
+    from airflow_streaming.supervision.readiness.asset_events import LastSent, StreamEvent
 
 DELIVERY: Final = 5.0
 """Seconds; a triggerer hands over its events every second."""
@@ -91,7 +86,13 @@ class StreamEventTrigger(SubjectTrigger, BaseEventTrigger):
                 planned = max(time.monotonic(), planned + pause)
 
     def look_once(self) -> tuple[dict[str, Any] | None, VerdictState | None]:
-        from airflow_streaming.hooks.snapshot import open_looker  # not at dag parse
+        # Not at dag parse.
+        from airflow_streaming.hooks.snapshot import open_looker
+        from airflow_streaming.supervision.readiness.asset_events import (
+            LastSent,
+            announce,
+            why_silent,
+        )
 
         try:
             if self._looker is None:
@@ -142,6 +143,9 @@ class StreamEventTrigger(SubjectTrigger, BaseEventTrigger):
 
     async def _recall(self) -> dict[str, Any] | None:
         """Load the last event; return it if its delivery is uncertain."""
+        # Not at dag parse.
+        from airflow_streaming.supervision.readiness.asset_events import LastSent
+
         store = self._store()
         kept: Any = await store.aget(self._key) if store is not None else None
         self._told = LastSent() if kept is None else LastSent.from_dict(kept["told"])

@@ -11,17 +11,12 @@ from airflow_streaming.hooks.snapshot import SnapshotReader, open_looker
 from airflow_streaming.model.codec import encode
 from airflow_streaming.model.health_rules import HealthRules
 from airflow_streaming.model.observation import VerdictState
-from airflow_streaming.supervision.readiness.conditions import (
+from airflow_streaming.supervision.readiness.conditions import asked, catch_up, gate, with_watermark
+from airflow_streaming.supervision.readiness.snapshot import StreamSnapshot
+from airflow_streaming.supervision.readiness.subject import (
     Condition,
-    asked,
-    catch_up,
-    gate,
-    with_watermark,
-)
-from airflow_streaming.supervision.readiness.snapshot import (
     Readiness,
     ReadinessState,
-    StreamSnapshot,
     Subject,
 )
 from airflow_streaming.triggers.home import rules_from
@@ -58,7 +53,7 @@ class StreamGate:
 
         :raises HomeUnavailable: a read failed.
         :raises RecordError: a record was found damaged.
-        :raises SpecError: a stream as named cannot be looked at.
+        :raises SpecError: no stream of this name can be read.
         """
         if not self._lookers:
             others = [self._other] if self._other is not None else []

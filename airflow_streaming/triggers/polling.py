@@ -6,7 +6,7 @@ ones soon until no process of the driver is left; the event loop waits for it, w
 poll stays for all other events and for ends that are not reported.
 
 The threads are not asyncio's own: a store that hangs would fill those up, and block Airflow's own
-work in threads. Each home has its own lane of threads, so that one that hangs holds up no other.
+work in threads. Each home has its own lane of threads, so that a hanging home delays no other.
 
 A trigger looks and never acts: it may run twice, anywhere, and be cut off without notice. It holds
 no state but its kwargs; it passes its findings on in the event.
@@ -31,11 +31,11 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 from airflow_streaming import telemetry
 from airflow_streaming.exceptions import HomeUnavailable, RecordError
 from airflow_streaming.launch.driver_end import DriverEnd
-from airflow_streaming.model.observation import VerdictState
 from airflow_streaming.model.uris import is_local
-from airflow_streaming.supervision.readiness.snapshot import Subject
+from airflow_streaming.supervision.readiness.subject import Subject
 
 if TYPE_CHECKING:
+    from airflow_streaming.model.observation import VerdictState
     from airflow_streaming.supervision.rules.states import RuleStates
 
 Result = TypeVar("Result")

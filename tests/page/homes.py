@@ -15,7 +15,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from airflow_streaming.checkpoints.backup.records import Level, Origin
 from airflow_streaming.checkpoints.backup.stream_backup import (
     BackupRequest,
     back_up_stream,
@@ -25,13 +24,14 @@ from airflow_streaming.checkpoints.vault.store import open_backup_store
 from airflow_streaming.checkpoints.vault.verify import verify
 from airflow_streaming.driver.monitoring.history import History
 from airflow_streaming.home.home import Home, StreamHome
+from airflow_streaming.model.arguments.choices import Level, Origin, StartWay
 from airflow_streaming.model.health_rules import HealthRules, Severity
 from airflow_streaming.model.host import this_host
 from airflow_streaming.model.names import Layout
 from airflow_streaming.model.progress import BatchProgress
 from airflow_streaming.model.records.alert import Alert, AlertKind
 from airflow_streaming.model.records.control import DesiredState, Event, EventKind
-from airflow_streaming.model.records.cutover import Pair, StartWay
+from airflow_streaming.model.records.cutover import Pair
 from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.records.epoch import Epoch, Exit, Launch, LaunchCause, Outcome
 from airflow_streaming.model.records.owner import Actor

@@ -6,15 +6,10 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from airflow_streaming.home.home import StreamHome
+from airflow_streaming.model.arguments.choices import SwitchMethod
 from airflow_streaming.model.jobs.migration import StateMigration
 from airflow_streaming.model.records.control import Change, ChangeKind
-from airflow_streaming.model.records.cutover import (
-    CheckResult,
-    CutoverTerms,
-    Pair,
-    Result,
-    SwitchMethod,
-)
+from airflow_streaming.model.records.cutover import CheckResult, CutoverTerms, Pair, Result
 from airflow_streaming.model.records.cutover_table import (
     CUTOVER,
     CutoverEvent,

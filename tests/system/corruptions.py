@@ -23,11 +23,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from airflow_streaming.checkpoints.backup.records import Backup, Level
+from airflow_streaming.checkpoints.backup.records import Backup
 from airflow_streaming.checkpoints.vault.layout import manifest_path
 from airflow_streaming.checkpoints.vault.store import BackupStore
 from airflow_streaming.checkpoints.vault.verify import verify
 from airflow_streaming.exceptions import BackupNotFound
+from airflow_streaming.model.arguments.choices import Level
 from tests.unit.checkpoints.made import NOON, STREAM, local_store, make_backup, some_files
 
 EVERY: Final = 25

@@ -10,10 +10,10 @@ from typing import Final, Protocol
 
 from airflow_streaming.checkpoints.backup.backup import take_backup
 from airflow_streaming.checkpoints.backup.live_copy import SINK_LOG, Source
-from airflow_streaming.checkpoints.backup.records import Origin
 from airflow_streaming.checkpoints.restore.restore import Place, restore
 from airflow_streaming.checkpoints.vault.contents import contents
 from airflow_streaming.checkpoints.vault.store import BackupStore
+from airflow_streaming.model.arguments.choices import Origin
 from airflow_streaming.storage.folders import open_folders
 
 A_FILE: Final = 0.15

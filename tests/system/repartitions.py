@@ -26,11 +26,11 @@ from typing import Final
 
 from airflow_streaming.checkpoints.backup.backup import take_backup
 from airflow_streaming.checkpoints.backup.live_copy import sources_of
-from airflow_streaming.checkpoints.backup.records import Origin
 from airflow_streaming.checkpoints.reader import inspect
 from airflow_streaming.checkpoints.restore.restore import Place, restore
 from airflow_streaming.checkpoints.vault.store import BackupStore, open_backup_store
 from airflow_streaming.gates.state_partitions import is_done, plan_repartition
+from airflow_streaming.model.arguments.choices import Origin
 from airflow_streaming.model.records.upgrade import RollbackMethod, RollbackPlan
 from airflow_streaming.storage.folders import open_folders
 from airflow_streaming.testing import StreamTester, StreamTestError

@@ -33,13 +33,14 @@ from typing import Any, Final
 from airflow_streaming.changes.upgrade.rollback import restore_boundary, why_restore
 from airflow_streaming.checkpoints.backup.backup import take_backup
 from airflow_streaming.checkpoints.backup.live_copy import SINK_LOG, Source
-from airflow_streaming.checkpoints.backup.records import Backup, Origin
+from airflow_streaming.checkpoints.backup.records import Backup
 from airflow_streaming.checkpoints.restore.sink_rewind import SinkRewind
 from airflow_streaming.checkpoints.vault.store import BackupStore, open_backup_store
 from airflow_streaming.home.home import StreamHome
+from airflow_streaming.model.arguments.choices import Origin, SinkReplaySemantics
 from airflow_streaming.model.arguments.rewinding import Rewinding
 from airflow_streaming.model.records.control import Change, ChangeKind
-from airflow_streaming.model.records.upgrade import SinkFacts, SinkReplaySemantics
+from airflow_streaming.model.records.upgrade import SinkFacts
 from airflow_streaming.model.storage import LocalStore
 from airflow_streaming.storage.folders import open_folders
 from tests.conftest import find_runtimes

@@ -14,8 +14,8 @@ from airflow_streaming.checkpoints.read.report import FindingCode
 from airflow_streaming.cli.parser import COMMANDS, build_parser, parsed
 from airflow_streaming.driver.sinks.figures import BATCH_FIGURES, PREFIX, SINK_FIGURES, Kind
 from airflow_streaming.gates.findings import GateDecision
-from airflow_streaming.gates.rehearsal_compare import Answer
 from airflow_streaming.gates.state_partitions import POSSIBLE, Refusal
+from airflow_streaming.model.arguments.choices import Answer
 from airflow_streaming.model.observation import VerdictState
 from airflow_streaming.model.records.size_change import SizeCode
 from airflow_streaming.model.records.upgrade_table import WarmUp

@@ -7,15 +7,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from airflow_streaming.home.home import StreamHome, open_home
+from airflow_streaming.model.arguments.choices import StartWay, SwitchMethod
 from airflow_streaming.model.names import other_lane
 from airflow_streaming.model.records.control import Change, ChangeEnd, ChangeKind, ChangeOutcome
-from airflow_streaming.model.records.cutover import (
-    CutoverTerms,
-    LiveRecord,
-    Pair,
-    StartWay,
-    SwitchMethod,
-)
+from airflow_streaming.model.records.cutover import CutoverTerms, LiveRecord, Pair
 from airflow_streaming.model.records.cutover_table import CUTOVER, CutoverEvent, CutoverTransition
 from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.records.epoch import LaunchCause

@@ -54,6 +54,8 @@ from airflow_streaming.gates.findings import report_of
 from airflow_streaming.gates.migration.migrations import lifted, migrations_in
 from airflow_streaming.home.home import Home, StreamHome
 from airflow_streaming.home.live_lane import live_lane
+from airflow_streaming.model.arguments.choices import SinkReplaySemantics, StartWay, SwitchMethod
+from airflow_streaming.model.arguments.terms import CompareTerms
 from airflow_streaming.model.names import Layout, base_of, other_lane
 from airflow_streaming.model.records.control import (
     Change,
@@ -62,17 +64,10 @@ from airflow_streaming.model.records.control import (
     DesiredState,
     EventKind,
 )
-from airflow_streaming.model.records.cutover import (
-    CompareTerms,
-    CutoverTerms,
-    Pair,
-    StartWay,
-    SwitchMethod,
-)
+from airflow_streaming.model.records.cutover import CutoverTerms, Pair
 from airflow_streaming.model.records.cutover_table import CutoverEvent, CutoverTransition
 from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.records.epoch import QueryClaim
-from airflow_streaming.model.records.upgrade import SinkReplaySemantics
 from airflow_streaming.model.spark.plan import QueryPlan, ScriptPlan
 from airflow_streaming.model.uris import is_local, join, local_path
 from airflow_streaming.spark_jobs.plan_mode import plan_script

@@ -20,15 +20,11 @@ from airflow_streaming.changes.judging.green import Judgment
 from airflow_streaming.exceptions import CutoverRefused
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.launch.runtime import Runtime
+from airflow_streaming.model.arguments.choices import StartWay, SwitchMethod
+from airflow_streaming.model.arguments.terms import CompareTerms
 from airflow_streaming.model.names import Layout
 from airflow_streaming.model.records.control import Change
-from airflow_streaming.model.records.cutover import (
-    CompareTerms,
-    CutoverTerms,
-    Pair,
-    StartWay,
-    SwitchMethod,
-)
+from airflow_streaming.model.records.cutover import CutoverTerms, Pair
 from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.uris import join
 from airflow_streaming.spark_jobs.runner import Program

@@ -29,9 +29,10 @@ from airflow_streaming.changes.judging.soak import SoakBaseline, SoakFigures, ju
 from airflow_streaming.changes.restore.switch import words
 from airflow_streaming.changes.upgrade.acts import first_batches
 from airflow_streaming.exceptions import CheckpointError
+from airflow_streaming.model.arguments.choices import SwitchMethod
 from airflow_streaming.model.records.change_table import facts_of
 from airflow_streaming.model.records.control import Change, DesiredState
-from airflow_streaming.model.records.cutover import CheckResult, CutoverTerms, Pair, SwitchMethod
+from airflow_streaming.model.records.cutover import CheckResult, CutoverTerms, Pair
 from airflow_streaming.model.records.cutover_table import CUTOVER, CutoverState, CutoverTransition
 from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.supervision.decide import ReconcileInput

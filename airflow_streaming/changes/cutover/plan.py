@@ -22,25 +22,18 @@ from airflow_streaming.gates.findings import (
     report_of,
     worst,
 )
+from airflow_streaming.model.arguments.choices import StartWay, SwitchMethod
 from airflow_streaming.model.arguments.fields import Positive, check_values, named_fields
+from airflow_streaming.model.arguments.terms import CompareTerms, ReadyTerms, SoakTerms
 from airflow_streaming.model.codec import encode
 from airflow_streaming.model.records.change_table import words
-from airflow_streaming.model.records.cutover import (
-    DEADLINES,
-    CompareTerms,
-    CutoverTerms,
-    Pair,
-    ReadyTerms,
-    StartWay,
-    SwitchMethod,
-)
-from airflow_streaming.model.records.cutover_table import CutoverState
-from airflow_streaming.model.records.deployment import Override
-from airflow_streaming.model.records.upgrade import FILE, SoakTerms
+from airflow_streaming.model.records.cutover_table import DEADLINES, CutoverState
 
 if TYPE_CHECKING:
     from airflow_streaming.changes.judging.methods import ReplayStart, WaysReport
     from airflow_streaming.changes.upgrade.preflight_report import Difference
+    from airflow_streaming.model.records.cutover import CutoverTerms, Pair
+    from airflow_streaming.model.records.deployment import Override
     from airflow_streaming.model.spark.plan import QueryPlan
 
 S = CutoverState
@@ -133,6 +126,8 @@ class CutoverPlan:
 
     def terms(self, way: SwitchMethod, pairs: tuple[Pair, ...], key: str) -> CutoverTerms:
         """Return the terms of a cutover by this plan; the record of the change adds its number."""
+        from airflow_streaming.model.records.cutover import CutoverTerms  # not at dag parse
+
         return CutoverTerms(
             change=0,
             way=way,
@@ -159,6 +154,8 @@ def check_format(terms: CompareTerms, plans: Sequence[QueryPlan]) -> None:
     :param plans: Newest plans of blue.
     :raises SpecError: every query writes files, and none of this format.
     """
+    from airflow_streaming.model.records.upgrade import FILE  # not at dag parse
+
     written = {plan.sink.format.lower() for plan in plans if plan.sink.sink == FILE}
     is_files_only = bool(plans) and all(plan.sink.sink == FILE for plan in plans)
     if is_files_only and terms.format.lower() not in written:

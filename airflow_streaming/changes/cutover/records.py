@@ -15,6 +15,7 @@ from airflow_streaming.changes.cutover.view import CutoverView
 from airflow_streaming.changes.judging.green import Judgment, fold_errors
 from airflow_streaming.exceptions import AlreadyExists, HomeError, SpecError, StreamingError
 from airflow_streaming.home.home import StreamHome
+from airflow_streaming.model.arguments.terms import CompareTerms
 from airflow_streaming.model.records.control import (
     Change,
     ChangeEnd,
@@ -23,13 +24,7 @@ from airflow_streaming.model.records.control import (
     Event,
     EventKind,
 )
-from airflow_streaming.model.records.cutover import (
-    CheckResult,
-    CompareTerms,
-    CutoverTerms,
-    Result,
-    comparison_of,
-)
+from airflow_streaming.model.records.cutover import CheckResult, CutoverTerms, Result, comparison_of
 from airflow_streaming.model.records.cutover_table import (
     CUTOVER,
     CutoverEvent,

@@ -9,11 +9,12 @@ from itertools import pairwise
 from typing import Final
 
 from airflow_streaming.changes.judging.green import Judgment
+from airflow_streaming.model.arguments.choices import SwitchMethod
 from airflow_streaming.model.durations import CLOCKS_DIFFER, age_of
 from airflow_streaming.model.observation import Verdict
 from airflow_streaming.model.records.change_table import facts_of
 from airflow_streaming.model.records.control import Change, Desired, DesiredState
-from airflow_streaming.model.records.cutover import CheckResult, CutoverTerms, Pair, SwitchMethod
+from airflow_streaming.model.records.cutover import CheckResult, CutoverTerms, Pair
 from airflow_streaming.model.records.cutover_table import (
     CUTOVER,
     CutoverEvent,

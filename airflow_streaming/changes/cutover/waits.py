@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from airflow_streaming.model.arguments.terms import SoakTerms
 from airflow_streaming.model.durations import duration_text
 from airflow_streaming.model.records.cutover import CutoverTerms
 from airflow_streaming.model.records.cutover_table import CUTOVER, CutoverState, CutoverTransition
-from airflow_streaming.model.records.upgrade import SoakTerms
 
 _WAITS: Final = {
     CutoverState.PLANNED: "its task, which starts green",

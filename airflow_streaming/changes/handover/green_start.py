@@ -43,11 +43,11 @@ from airflow_streaming.exceptions import (
     RestoreRefused,
 )
 from airflow_streaming.launch.runtime import Runtime
+from airflow_streaming.model.arguments.choices import SinkReplaySemantics, StartWay
 from airflow_streaming.model.durations import age_of, duration_text
 from airflow_streaming.model.jobs.migration import MARK, MARKER
-from airflow_streaming.model.records.cutover import Pair, StartWay
+from airflow_streaming.model.records.cutover import Pair
 from airflow_streaming.model.records.deployment import Deployment
-from airflow_streaming.model.records.upgrade import SinkReplaySemantics
 from airflow_streaming.model.spark.listing import RESTORE_MARKER
 from airflow_streaming.model.spark.logs import MAX_LOG_BYTES
 from airflow_streaming.model.uris import join

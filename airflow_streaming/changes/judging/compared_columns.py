@@ -11,7 +11,7 @@ from typing import Final
 
 from airflow_streaming.gates.findings import GateFinding
 from airflow_streaming.gates.rules import rule_named
-from airflow_streaming.model.records.cutover import CompareTerms
+from airflow_streaming.model.arguments.terms import CompareTerms
 from airflow_streaming.model.spark.plan import QueryPlan, SinkPlan
 
 COMPARED_COLUMNS: Final = rule_named("cutover.compared_columns")

@@ -15,9 +15,10 @@ from typing import Final
 
 from airflow_streaming.changes.judging.lane_figures import LaneFigures, QueryFigures, Since
 from airflow_streaming.changes.judging.soak import SoakResult, SoakVerdict, rows_text
+from airflow_streaming.model.arguments.terms import ReadyTerms
 from airflow_streaming.model.durations import age_of, duration_text
 from airflow_streaming.model.jobs.comparison import CompareReport, CompareResult
-from airflow_streaming.model.records.cutover import ReadyTerms, Result
+from airflow_streaming.model.records.cutover import Result
 from airflow_streaming.model.records.cutover_table import CutoverEvent
 
 _LEAST: Final = {"files": 10.0, "bytes": 64.0 * 1024 * 1024}

@@ -30,11 +30,12 @@ from airflow_streaming.checkpoints.restore.refusal import FOREACH_BATCH
 from airflow_streaming.exceptions import closed
 from airflow_streaming.gates.findings import GateDecision, GateFinding, GateReport, report_of
 from airflow_streaming.gates.rules import rule_named
+from airflow_streaming.model.arguments.choices import SinkReplaySemantics, StartWay, SwitchMethod
+from airflow_streaming.model.arguments.terms import CompareTerms
 from airflow_streaming.model.durations import duration_text, seconds_text
 from airflow_streaming.model.plan.text import text_of
 from airflow_streaming.model.plan.tree import LITERAL, Expr
-from airflow_streaming.model.records.cutover import CompareTerms, StartWay, SwitchMethod
-from airflow_streaming.model.records.upgrade import FILE, SinkFacts, SinkReplaySemantics
+from airflow_streaming.model.records.upgrade import FILE, SinkFacts
 from airflow_streaming.model.spark.plan import (
     KAFKA,
     OperatorKind,

@@ -16,11 +16,11 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
+from airflow_streaming.model.arguments.terms import SoakTerms
 from airflow_streaming.model.durations import age_of, duration_text
 from airflow_streaming.model.health_rules import HealthRules, Severity
 from airflow_streaming.model.observation import Observation, ProcessState, Verdict, VerdictState
 from airflow_streaming.model.progress import BatchProgress
-from airflow_streaming.model.records.upgrade import SoakTerms
 from airflow_streaming.model.status import QueryStatus
 from airflow_streaming.supervision.health import judge
 

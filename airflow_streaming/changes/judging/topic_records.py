@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from airflow_streaming.model.arguments.terms import CompareTerms
 from airflow_streaming.model.jobs.comparison import (
     MOST_NAMED,
     CompareReport,
@@ -26,7 +27,6 @@ from airflow_streaming.model.jobs.comparison import (
     RowsDiffer,
     SideFound,
 )
-from airflow_streaming.model.records.cutover import CompareTerms
 
 SAMPLE: Final = 10
 WINDOW_START: Final = "value.window.start"

@@ -33,17 +33,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
-from typing import Annotated, Final
+from typing import Final
 
-from airflow_streaming.model.arguments.fields import Range, check_values, named_fields
+from airflow_streaming.model.arguments.keeping import PrunePolicy
 from airflow_streaming.model.durations import duration_text
 from airflow_streaming.model.records.control import RemovalKind
 from airflow_streaming.model.uris import overlap
 
-LEAST: Final = timedelta(days=7)
-"""A failure of Friday is looked into on Monday, and a restore is undone within days or never."""
-MOST: Final = timedelta(days=30)
-"""Longer than that, backups and metrics systems are the history."""
 EVENTS_KEPT: Final = 200
 """Lines of the timeline that stay, however old: as many as the page shows."""
 FOLDER_OF: Final = {RemovalKind.CHECKPOINT: "checkpoints", RemovalKind.OUTPUT: "output"}
@@ -58,29 +54,6 @@ TIMELINES_KEPT: Final = 50
 
 File = tuple[str, datetime | None]
 """A file, relative to the home, and its time by the store's clock where the store tells it."""
-
-
-@named_fields
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PrunePolicy:
-    """
-    How long old things of a stream are kept.
-
-    :param keep: The period, from 7 to 30 days. It is longer for a stream that reads a longer time
-        again: at least the longest replay of a deployment in use, and the longest window of a
-        restart budget.
-    :param keep_epochs: Number of the newest epochs of each lane that stay at any age; at least 3.
-    :param outputs: Also remove outputs that are no longer needed. They are data, so the default is
-        off.
-    :raises SpecError: a value is out of its bounds.
-    """
-
-    keep: Annotated[timedelta, Range(least=LEAST, most=MOST)] = timedelta(days=14)
-    keep_epochs: Annotated[int, Range(least=3, most=10_000)] = 10
-    outputs: bool = False
-
-    def __post_init__(self) -> None:
-        check_values(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,12 +25,9 @@ from airflow_streaming.checkpoints.restore.sink_step import refusal_of, step_of,
 from airflow_streaming.checkpoints.vault.store import BackupStore
 from airflow_streaming.exceptions import CheckpointError, CheckpointRefused
 from airflow_streaming.home.home import StreamHome
+from airflow_streaming.model.arguments.choices import SinkReplaySemantics
 from airflow_streaming.model.records.deployment import Deployment
-from airflow_streaming.model.records.upgrade import (
-    SinkFacts,
-    SinkReplaySemantics,
-    without_facts,
-)
+from airflow_streaming.model.records.upgrade import SinkFacts, without_facts
 from airflow_streaming.model.uris import join
 from airflow_streaming.storage.folders import open_folders
 

@@ -27,7 +27,6 @@ from airflow_streaming.changes.judging.soak import (
 from airflow_streaming.changes.restore.migrated_copy import Migrator
 from airflow_streaming.changes.restore.switch import location
 from airflow_streaming.changes.upgrade.state import COPY, OWNER, UpgradeView
-from airflow_streaming.checkpoints.backup.records import Level, Origin
 from airflow_streaming.checkpoints.backup.stream_backup import (
     BackupRequest,
     Open,
@@ -40,6 +39,7 @@ from airflow_streaming.checkpoints.vault.store import BackupStore
 from airflow_streaming.checkpoints.vault.verify import verify
 from airflow_streaming.exceptions import CheckpointError, CheckpointRefused, RecordError
 from airflow_streaming.home.home import StreamHome
+from airflow_streaming.model.arguments.choices import Level, Origin
 from airflow_streaming.model.progress import BatchProgress
 from airflow_streaming.model.records.control import Change
 from airflow_streaming.model.records.upgrade import RollbackMethod, UpgradeTerms

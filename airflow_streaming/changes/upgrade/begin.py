@@ -13,6 +13,7 @@ from airflow_streaming.changes.restore.switch import words
 from airflow_streaming.changes.upgrade.decide import way_out
 from airflow_streaming.exceptions import AlreadyExists, RecordError, UpgradeRefused
 from airflow_streaming.home.home import StreamHome
+from airflow_streaming.model.arguments.terms import SoakTerms
 from airflow_streaming.model.jobs.migration import StateMigration
 from airflow_streaming.model.records.change_table import facts_of
 from airflow_streaming.model.records.control import (
@@ -29,7 +30,6 @@ from airflow_streaming.model.records.upgrade import (
     RollbackMethod,
     RollbackPlan,
     SinkFacts,
-    SoakTerms,
     UpgradeTerms,
 )
 from airflow_streaming.model.records.upgrade_table import (

@@ -18,16 +18,12 @@ from typing import Final
 from airflow_streaming.changes.judging.soak import SoakResult
 from airflow_streaming.changes.lane_ground import step_down, under_change
 from airflow_streaming.changes.upgrade.state import COPY, Do, LaunchStatus, Move, UpgradeView
+from airflow_streaming.model.arguments.choices import SinkReplaySemantics
 from airflow_streaming.model.durations import age_of, duration_text
 from airflow_streaming.model.observation import VerdictState
 from airflow_streaming.model.records.control import DesiredState
 from airflow_streaming.model.records.epoch import LaunchCause
-from airflow_streaming.model.records.upgrade import (
-    RollbackMethod,
-    SinkFacts,
-    SinkReplaySemantics,
-    UpgradeTerms,
-)
+from airflow_streaming.model.records.upgrade import RollbackMethod, SinkFacts, UpgradeTerms
 from airflow_streaming.model.records.upgrade_table import Stage, UpgradeEvent, WarmUp
 from airflow_streaming.model.spark.plan import KAFKA
 from airflow_streaming.supervision.health import judge

@@ -21,7 +21,6 @@ from airflow_streaming.changes.upgrade.finish import Ending, terms_for
 from airflow_streaming.changes.upgrade.repartition import Repartitioner
 from airflow_streaming.changes.upgrade.rollback import BoundaryBack, TakingBack, Undo
 from airflow_streaming.changes.upgrade.state import COPY, OWNER, Do, Move, UpgradeView
-from airflow_streaming.checkpoints.backup.records import Level
 from airflow_streaming.checkpoints.backup.stream_backup import Open
 from airflow_streaming.checkpoints.progress import Progress as Narrated
 from airflow_streaming.checkpoints.progress import no_progress
@@ -40,14 +39,11 @@ from airflow_streaming.exceptions import (
     UpgradeRefused,
 )
 from airflow_streaming.home.home import StreamHome
+from airflow_streaming.model.arguments.choices import Level, SinkReplaySemantics
 from airflow_streaming.model.jobs.upkeep import RepartitionAnswer
 from airflow_streaming.model.records.control import Change, ChangeKind
 from airflow_streaming.model.records.deployment import Deployment
-from airflow_streaming.model.records.upgrade import (
-    RollbackMethod,
-    SinkReplaySemantics,
-    UpgradeTerms,
-)
+from airflow_streaming.model.records.upgrade import RollbackMethod, UpgradeTerms
 from airflow_streaming.model.records.upgrade_table import (
     UPGRADE,
     Stage,

@@ -56,6 +56,7 @@ from airflow_streaming.gates.version_gate import gate_version
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.launch.port import Launcher, driver_fate
 from airflow_streaming.model.arguments.accepted import REPLAY
+from airflow_streaming.model.arguments.choices import SinkReplaySemantics
 from airflow_streaming.model.pipeline.flows import query_of
 from airflow_streaming.model.records.control import Change
 from airflow_streaming.model.records.deployment import Deployment
@@ -63,7 +64,6 @@ from airflow_streaming.model.records.epoch import QueryClaim
 from airflow_streaming.model.records.upgrade import (
     RollbackPlan,
     SinkFacts,
-    SinkReplaySemantics,
     UpgradeTerms,
     sink_facts_of,
     without_facts,

@@ -21,11 +21,11 @@ from airflow_streaming.checkpoints.read.report import Checkpoint
 from airflow_streaming.checkpoints.restore.refusal import named_query
 from airflow_streaming.gates.findings import GateDecision, GateReport
 from airflow_streaming.model.arguments.accepted import NO_ROLLBACK, REPLAY
+from airflow_streaming.model.arguments.choices import SinkReplaySemantics
 from airflow_streaming.model.records.upgrade import (
     RollbackMethod,
     RollbackPlan,
     SinkFacts,
-    SinkReplaySemantics,
     without_facts,
 )
 from airflow_streaming.model.spark.plan import KAFKA

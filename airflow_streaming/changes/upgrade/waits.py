@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
 
-from airflow_streaming.model.records.upgrade import SoakTerms, UpgradeTerms
+from airflow_streaming.model.arguments.terms import SoakTerms
+from airflow_streaming.model.records.upgrade import UpgradeTerms
 from airflow_streaming.model.records.upgrade_table import UPGRADE, Stage, UpgradeTransition
 
 _STOP: Final = "the old driver to stop at a batch boundary, and the backup of that batch"

@@ -13,10 +13,11 @@ from datetime import UTC, datetime
 
 from airflow_streaming.checkpoints.backup.bundles import writer_of
 from airflow_streaming.checkpoints.backup.live_copy import Source, copy_live
-from airflow_streaming.checkpoints.backup.records import Backup, Origin
+from airflow_streaming.checkpoints.backup.records import Backup
 from airflow_streaming.checkpoints.progress import Phase, Progress, ProgressNow, no_progress
 from airflow_streaming.checkpoints.vault.layout import check_apart
 from airflow_streaming.checkpoints.vault.store import BackupStore
+from airflow_streaming.model.arguments.choices import Origin
 
 
 def now_in_utc() -> datetime:

@@ -20,7 +20,6 @@ from airflow_streaming.checkpoints.backup.index import from_ranges, stamp_digest
 from airflow_streaming.checkpoints.backup.records import (
     Backup,
     Bundle,
-    Level,
     Member,
     Said,
     UnreadableVerification,
@@ -40,6 +39,7 @@ from airflow_streaming.checkpoints.vault.layout import (
 from airflow_streaming.checkpoints.vault.manifests import stored_sizes
 from airflow_streaming.checkpoints.vault.store import BackupStore
 from airflow_streaming.exceptions import BackupDamaged, RecordError
+from airflow_streaming.model.arguments.choices import Level
 from airflow_streaming.model.spark.listing import FileStat
 from airflow_streaming.storage.blobs import Stored
 

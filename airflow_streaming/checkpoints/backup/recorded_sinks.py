@@ -17,12 +17,9 @@ from airflow_streaming.checkpoints.backup.live_copy import RELATIVE, SINK_LOG, S
 from airflow_streaming.checkpoints.backup.pinned_logs import Incomplete, log_tail
 from airflow_streaming.exceptions import StreamingError
 from airflow_streaming.home.home import StreamHome
+from airflow_streaming.model.arguments.choices import SinkReplaySemantics
 from airflow_streaming.model.records.deployment import Deployment
-from airflow_streaming.model.records.upgrade import (
-    SinkFacts,
-    SinkReplaySemantics,
-    sink_facts_of,
-)
+from airflow_streaming.model.records.upgrade import SinkFacts, sink_facts_of
 from airflow_streaming.model.uris import join
 from airflow_streaming.storage.folders import Folders, walk
 

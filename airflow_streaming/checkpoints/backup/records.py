@@ -15,26 +15,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from enum import StrEnum
 from typing import ClassVar, Final
 
+from airflow_streaming.model.arguments.choices import Level, Origin
 from airflow_streaming.model.wire import Record
 
 COPY: Final = "clone "
 """Prefix of the source of a clone or carry-over; a later run cannot resume one."""
-
-
-class Origin(StrEnum):
-    """Why a backup was taken; retention may keep each sort differently."""
-
-    MANUAL = "manual"
-    """By a command."""
-    SCHEDULED = "scheduled"
-    """By a task of a dag."""
-    BEFORE_UPGRADE = "before_upgrade"
-    """For an upgrade that may be taken back."""
-    BEFORE_RESTORE = "before_restore"
-    """Of the checkpoint that a restore replaces."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,17 +145,6 @@ class Backup(Record):
     epoch: int | None = None
     spark_version: str | None = None
     facts: Mapping[str, str] = field(default_factory=dict)
-
-
-class Level(StrEnum):
-    """How far a backup was verified."""
-
-    QUICK = "quick"
-    """The manifest, and that everything it names is there in its size."""
-    FULL = "full"
-    """Every byte."""
-    DRILL = "drill"
-    """Every byte, and a real Spark opened the state and ran a batch in a scratch copy."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,11 +23,12 @@ from airflow_streaming.checkpoints.backup.live_copy import (
     with_only_query,
 )
 from airflow_streaming.checkpoints.backup.recorded_sinks import with_known_logs
-from airflow_streaming.checkpoints.backup.records import Backup, Origin
+from airflow_streaming.checkpoints.backup.records import Backup
 from airflow_streaming.checkpoints.progress import Progress, no_progress
 from airflow_streaming.checkpoints.vault.store import BackupStore
 from airflow_streaming.exceptions import CheckpointError, CheckpointRefused, NothingYet, SpecError
 from airflow_streaming.home.home import StreamHome, removed_text
+from airflow_streaming.model.arguments.choices import Origin
 from airflow_streaming.model.names import is_path_part
 from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.records.epoch import LaunchCause

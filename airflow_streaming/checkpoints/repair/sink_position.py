@@ -16,10 +16,11 @@ from airflow_streaming.checkpoints.restore.sink_log import newest_batch
 from airflow_streaming.checkpoints.state.stores import parse_name
 from airflow_streaming.exceptions import AccessDenied, RecordError, StreamingError
 from airflow_streaming.home.home import Home, StreamHome
+from airflow_streaming.model.arguments.choices import SinkReplaySemantics
 from airflow_streaming.model.names import base_of
 from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.records.repair import SinkRepair
-from airflow_streaming.model.records.upgrade import SinkFacts, SinkReplaySemantics, sink_facts_of
+from airflow_streaming.model.records.upgrade import SinkFacts, sink_facts_of
 from airflow_streaming.model.spark.listing import FileStat, Listing
 from airflow_streaming.model.spark.logs import MAX_LOG_BYTES, parse_commit_log, parse_offset_log
 from airflow_streaming.model.spark.plan import QueryPlan

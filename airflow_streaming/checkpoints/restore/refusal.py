@@ -27,8 +27,9 @@ from airflow_streaming.checkpoints.restore.replay import (
     SourceReplay,
 )
 from airflow_streaming.checkpoints.restore.sink_step import MovedAside, refusal_of, step_of
+from airflow_streaming.model.arguments.choices import SinkReplaySemantics
 from airflow_streaming.model.observation import DriverLiveness
-from airflow_streaming.model.records.upgrade import SinkFacts, SinkReplaySemantics
+from airflow_streaming.model.records.upgrade import SinkFacts
 
 FOREACH_BATCH: Final = "foreachbatch"
 """How a plan names a sink that is a function of the author's."""

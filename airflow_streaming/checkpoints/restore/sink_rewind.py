@@ -27,8 +27,9 @@ from airflow_streaming.checkpoints.vault.contents import Contents, Verified
 from airflow_streaming.checkpoints.vault.store import BackupStore
 from airflow_streaming.exceptions import CheckpointRefused, StreamingError
 from airflow_streaming.model.arguments.calls import run
+from airflow_streaming.model.arguments.choices import SinkReplaySemantics
 from airflow_streaming.model.arguments.rewinding import AuthorsRewind, Rewinding
-from airflow_streaming.model.records.upgrade import SinkFacts, SinkReplaySemantics
+from airflow_streaming.model.records.upgrade import SinkFacts
 from airflow_streaming.model.spark.plan import KAFKA
 from airflow_streaming.model.uris import is_same_place, join
 

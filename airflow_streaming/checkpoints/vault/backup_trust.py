@@ -17,11 +17,11 @@ from typing import Final, NamedTuple
 
 from airflow_streaming.checkpoints.backup.records import (
     Backup,
-    Level,
     Said,
     UnreadableVerification,
     Verification,
 )
+from airflow_streaming.model.arguments.choices import Level
 
 _DEPTH: Final = {Level.QUICK: 0, Level.FULL: 1, Level.DRILL: 2}
 

@@ -18,7 +18,6 @@ from typing import Final
 
 from airflow_streaming.checkpoints.backup.records import (
     Backup,
-    Level,
     UnreadableVerification,
     Verification,
 )
@@ -35,7 +34,6 @@ from airflow_streaming.checkpoints.vault.retention_policy import (
     ChangeStanding,
     ForChange,
     RetentionPlan,
-    RetentionPolicy,
     changes_of,
     plan_retention,
     spare,
@@ -44,6 +42,8 @@ from airflow_streaming.checkpoints.vault.store import BackupStore
 from airflow_streaming.checkpoints.vault.verify import Examination
 from airflow_streaming.exceptions import StreamingError
 from airflow_streaming.home.home import Home, open_home
+from airflow_streaming.model.arguments.choices import Level
+from airflow_streaming.model.arguments.keeping import RetentionPolicy
 
 log: Final = logging.getLogger(__name__)
 HomeOpener = Callable[[str], Home]

@@ -30,12 +30,12 @@ unreachable home, or a home without the change, keeps the backup.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from typing import Any, Final, Self
+from typing import Final
 
-from airflow_streaming.checkpoints.backup.records import Backup, Origin, Said
+from airflow_streaming.checkpoints.backup.records import Backup, Said
 from airflow_streaming.checkpoints.vault.backup_trust import (
     BackupTrust,
     by_backup,
@@ -43,18 +43,14 @@ from airflow_streaming.checkpoints.vault.backup_trust import (
     standings,
     unreadable,
 )
-from airflow_streaming.exceptions import RecordError, SpecError
-from airflow_streaming.model.arguments.fields import Positive, check_values, checked, named_fields
+from airflow_streaming.model.arguments.keeping import RetentionPolicy
 from airflow_streaming.model.durations import duration_text
-from airflow_streaming.model.wire import parse_json_value
 
 LARGEST_GAP: Final = 4
 """No gap between two neighbors counts for more than this part, a quarter, of the age asked for."""
 
 SKEW: Final = timedelta(hours=1)
 """How far the clocks of two hosts may differ before a backup counts as one from the future."""
-
-_COUNTS: Final = ("keep_last", "daily", "weekly", "monthly")
 
 _WORDS: Final = {
     BackupTrust.VERIFIED: "it is the newest verified one",
@@ -179,75 +175,6 @@ def judge_age(
 
 def _of(others: int) -> str:
     return f"The store holds {others} that are not." if others else "The store holds none at all."
-
-
-@named_fields
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RetentionPolicy:
-    """
-    Rules for keeping a stream's backups; a backup stays if any rule keeps it.
-
-    :param keep_last: Number of the newest backups to keep.
-    :param keep_for: Keep backups up to this age. The age counts from the newest backup, and no gap
-        between two backups counts for more than a quarter of this period.
-    :param daily: Keep the newest backup of each of this many days that have one; days and weeks are
-        in UTC.
-    :param weekly: The same by weeks that begin on a Monday.
-    :param monthly: The same by months.
-    :param origins: Policies for backups of one origin. They are applied separately, so that many
-        backups of one origin push out none of another.
-    :raises SpecError: A number is negative, no backup would ever be kept, or policies are nested.
-    """
-
-    keep_last: int = 0
-    keep_for: Positive | None = None
-    daily: int = 0
-    weekly: int = 0
-    monthly: int = 0
-    origins: Mapping[Origin, RetentionPolicy] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        check_values(self)
-        if self.keep_for is None and not any(getattr(self, name) for name in _COUNTS):
-            raise SpecError(
-                "Retention: the policy keeps nothing. Give keep_last, keep_for, daily, weekly or "
-                "monthly."
-            )
-        if any(policy.origins for policy in self.origins.values()):
-            raise SpecError("Retention: the policy of an origin cannot have origins of its own.")
-
-    @classmethod
-    @checked
-    def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """
-        Build a policy from plain values, as a dag's params or a command line give them.
-
-        :param data: The fields by name; ``keep_for`` in days, ``origins`` by name of the origin.
-        :raises SpecError: a field is unknown or of another type.
-        """
-        known = {*_COUNTS, "keep_for", "origins"}
-        if unknown := sorted(set(data) - known):
-            raise SpecError(
-                f"Retention: {', '.join(unknown)} is unknown; use {', '.join(sorted(known))}."
-            )
-        values = {name: data[name] for name in _COUNTS if data.get(name) is not None}
-        if data.get("keep_for") is not None:
-            values["keep_for"] = _days(data["keep_for"])
-        origins = {_origin(name): cls.from_dict(of) for name, of in _mapping(data.get("origins"))}
-        return cls(**values, origins=origins)
-
-    @classmethod
-    def from_json(cls, text: str) -> Self:
-        """
-        Build a policy from a JSON object; see ``from_dict``.
-
-        :raises SpecError: not JSON, or not a policy.
-        """
-        try:
-            value = parse_json_value(text.encode())
-        except RecordError as err:
-            raise SpecError(f"Retention: the policy is not a JSON object: {err}") from err
-        return cls.from_dict(dict(_mapping(value)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -388,33 +315,6 @@ def _chosen(
 
 def _age_order(backup: Backup) -> tuple[datetime, str]:
     return backup.begun_at, backup.id
-
-
-def _days(value: Any) -> timedelta:
-    if isinstance(value, timedelta):
-        return value
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise SpecError(f"Retention: keep_for is {value!r}; give a number of days.")
-    try:
-        return timedelta(days=value)
-    except (OverflowError, ValueError) as err:
-        raise SpecError(f"Retention: keep_for={value!r} is not a number of days.") from err
-
-
-def _origin(name: Any) -> Origin:
-    try:
-        return Origin(name)
-    except ValueError as err:
-        known = ", ".join(Origin)
-        raise SpecError(f"Retention: unknown origin of backups {name!r}; use {known}.") from err
-
-
-def _mapping(value: Any) -> Iterable[tuple[Any, Any]]:
-    if value is None:
-        return ()
-    if not isinstance(value, Mapping):
-        raise SpecError(f"Retention: expected an object, found {type(value).__name__}.")
-    return value.items()
 
 
 class ChangeStanding(StrEnum):

@@ -29,7 +29,6 @@ from airflow_streaming.checkpoints.backup.records import (
     Backup,
     Bundle,
     BundleUse,
-    Level,
     Member,
     Verification,
 )
@@ -47,6 +46,7 @@ from airflow_streaming.checkpoints.vault.layout import (
 from airflow_streaming.checkpoints.vault.manifests import ADVICE, chosen_of, stored_sizes
 from airflow_streaming.checkpoints.vault.store import BackupStore
 from airflow_streaming.exceptions import BackupDamaged, BackupNotFound, HomeUnavailable, RecordError
+from airflow_streaming.model.arguments.choices import Level
 from airflow_streaming.model.jobs.drill import Drilled
 from airflow_streaming.storage.blobs import is_unfinished
 from airflow_streaming.storage.folders import is_for_want_of_rights

@@ -96,7 +96,7 @@ def _stop_together(arguments: argparse.Namespace, probe: Probe) -> Act:
 def _is_done(act: Act, lane: StreamHome, person: Person) -> bool:
     try:
         if not lane.deployment_numbers():
-            # A record of the act would be all that is left of the stream.
+            # Only a record of the act would remain of the stream.
             raise SpecError(
                 "It has no deployment any more, and was not changed. Look for its folder."
             )

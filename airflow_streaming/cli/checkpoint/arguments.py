@@ -7,7 +7,6 @@ from argparse import Namespace
 from importlib import import_module
 from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
-from airflow_streaming.checkpoints.backup.records import Level
 from airflow_streaming.cli.common import (
     Person,
     add_conf,
@@ -20,6 +19,7 @@ from airflow_streaming.cli.common import (
     place,
 )
 from airflow_streaming.exceptions import SpecError
+from airflow_streaming.model.arguments.choices import Level
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection

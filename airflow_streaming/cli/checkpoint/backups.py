@@ -9,14 +9,15 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from airflow_streaming.checkpoints.backup.records import Backup, Level, Origin
+from airflow_streaming.checkpoints.backup.records import Backup
 from airflow_streaming.checkpoints.vault.backup_trust import BackupTrust, last_word, unreadable
 from airflow_streaming.checkpoints.vault.layout import name_for
-from airflow_streaming.checkpoints.vault.retention_policy import RetentionPolicy
 from airflow_streaming.checkpoints.vault.store import BackupStore, open_backup_store
 from airflow_streaming.cli.common import OK, PROBLEM, Person
 from airflow_streaming.cli.output import Told, answer, progress, show, show_json
 from airflow_streaming.exceptions import CheckpointError, RuntimeNotFound, SpecError
+from airflow_streaming.model.arguments.choices import Level, Origin
+from airflow_streaming.model.arguments.keeping import RetentionPolicy
 from airflow_streaming.model.codec import encode
 from airflow_streaming.model.names import check_stream_name
 from airflow_streaming.reports.backups import (

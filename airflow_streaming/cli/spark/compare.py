@@ -23,8 +23,8 @@ from airflow_streaming.cli.common import (
 )
 from airflow_streaming.cli.output import NOT_WRITTEN, answer, progress, write_page
 from airflow_streaming.exceptions import SpecError
+from airflow_streaming.model.arguments.terms import CompareTerms
 from airflow_streaming.model.jobs.comparison import Bound, CompareReport, CompareResult
-from airflow_streaming.model.records.cutover import CompareTerms
 from airflow_streaming.model.spark.plan import KAFKA
 from airflow_streaming.model.uris import check_uri
 from airflow_streaming.reports.comparison import comparison_report

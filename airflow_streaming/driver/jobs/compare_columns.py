@@ -12,8 +12,8 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple
 
+from airflow_streaming.model.arguments.terms import CompareTerms
 from airflow_streaming.model.jobs.comparison import ColumnDiffers, CommonTime, SideFound
-from airflow_streaming.model.records.cutover import CompareTerms
 from airflow_streaming.model.spark.failure_signs import Hint, hints
 from airflow_streaming.model.uris import to_hadoop
 

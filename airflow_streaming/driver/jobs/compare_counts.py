@@ -18,9 +18,9 @@ from datetime import timedelta
 from typing import Any, Final, NamedTuple
 
 from airflow_streaming.driver.jobs.compare_columns import MOMENT, Measured, moment_of, type_of
+from airflow_streaming.model.arguments.terms import CompareTerms
 from airflow_streaming.model.codec import format_time
 from airflow_streaming.model.jobs.comparison import MOST_NAMED, GroupDiffers, RowsDiffer
-from airflow_streaming.model.records.cutover import CompareTerms
 
 NOISE: Final = 1e-9
 """Share of the summed values that counts as noise: sums of floats depend on the order of rows."""

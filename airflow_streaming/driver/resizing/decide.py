@@ -1,8 +1,8 @@
 """
 Decide what a driver does with a change of its size.
 
-More executors are asked for at once: a batch in work does not notice them. Fewer executors go between two batches, so
-that no task runs on one of them.
+More executors are asked for at once: a batch in work does not notice them. Executors go between two batches, so that no
+task runs on one of them. Also the state is spread over new executors there, so that no task uses it.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from airflow_streaming.model.spark.conf import has_executors
 
 LIMIT_SECONDS: Final = 120.0
 """Seconds for the end of a batch in work, and again for the cluster's executors."""
+_SPREAD_SECONDS: Final = 2 * LIMIT_SECONDS
+"""Seconds since the request after which the state stays where it is."""
 _STANDALONE: Final = ("spark://", "local-cluster[")
 
 
@@ -52,6 +54,7 @@ class ResizeView:
     :param is_asked: The cluster was asked for the new size.
     :param is_held: Every query is between two batches.
     :param cannot_hold: Why a query cannot be held.
+    :param has_state: A query has state, or that is not known yet.
     :param alive: Executors that take tasks.
     :param working_for: Seconds since the change was seen, or since the cluster was asked.
     """
@@ -64,6 +67,7 @@ class ResizeView:
     is_asked: bool = False
     is_held: bool = False
     cannot_hold: str = ""
+    has_state: bool = False
     alive: int = 0
     working_for: float = 0.0
 
@@ -107,11 +111,19 @@ def _asked(view: ResizeView) -> ResizeStep:
         if view.alive <= wanted:
             return ResizeStep(ResizeAct.DONE)
         return _patient(view, f"{view.alive - wanted} executors did not go.")
-    if view.alive >= wanted:
-        return ResizeStep(ResizeAct.DONE)
+    if view.alive < wanted and not is_late:
+        return ResizeStep(ResizeAct.WAIT)
+    if _may_spread(view):
+        return ResizeStep(ResizeAct.HOLD)
     # A new driver would wait for the same cluster, and the request stays open.
     missing = f"The cluster has given {view.alive} of {wanted} executors; the others come when it has room."
-    return ResizeStep(ResizeAct.DONE, missing) if is_late else ResizeStep(ResizeAct.WAIT)
+    return ResizeStep(ResizeAct.DONE, missing if view.alive < wanted else "")
+
+
+def _may_spread(view: ResizeView) -> bool:
+    """Tell whether the state waits for the end of a batch, to be spread over the new executors."""
+    is_possible = view.has_state and not (view.cannot_hold or view.is_paused or view.is_held)
+    return is_possible and view.working_for < _SPREAD_SECONDS
 
 
 def _patient(view: ResizeView, reason: str) -> ResizeStep:

@@ -211,7 +211,8 @@ class ResizeWatch:
             is_asked=work.is_asked,
             is_held=work.held_at is not None,
             cannot_hold=work.holds.refusal,
-            alive=len(backend.alive()) if backend is not None and not why else 0,
+            has_state=work.loaded is None or bool(work.loaded),
+            alive=len(backend.alive()) if backend is not None and work.is_asked else 0,
             working_for=now - work.since,
         )
 
@@ -248,6 +249,8 @@ class ResizeWatch:
             work.loaded = {}
             with self._faults.contained("Looking for the executors of the state"):
                 work.loaded = backend.loaded_state(self._java_queries())
+        if work.is_asked and not work.loaded:
+            return  # there is nothing to spread
         if work.holds.hold():
             work.held_at = self._clock()
             self._carry_out(work)
@@ -264,17 +267,23 @@ class ResizeWatch:
             work.moved = sum(loaded.get(one, 0) for one in ids)
             work.is_asked, work.since = True, self._clock()
         finally:
-            work.holds.release()
-            work.held_s = self._clock() - (work.held_at or self._clock())
+            self._release(work)
+
+    def _release(self, work: _Work) -> None:
+        work.holds.release()
+        if work.held_at is not None:
+            work.held_s = self._clock() - work.held_at
+            work.held_at = None
 
     def _done(self, work: _Work, step: ResizeStep, backend: ExecutorBackend | None) -> None:
-        if backend is not None and work.change.executors > self._status.executors:
+        is_growth = work.change.executors > self._status.executors
+        if backend is not None and is_growth and work.held_at is not None:
             with self._faults.contained("Spreading the state over the new executors"):
                 backend.spread_state(self._java_queries())
         self._end(work, Resizing.IN_PLACE, step.reason)
 
     def _end(self, work: _Work, result: Resizing, reason: str) -> None:
-        work.holds.release()
+        self._release(work)
         change, now = work.change, self._now()
         is_reached = result is Resizing.IN_PLACE
         end = SizeChangeEnd(

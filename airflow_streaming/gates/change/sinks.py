@@ -16,8 +16,9 @@ from airflow_streaming.gates.change.sources import place
 from airflow_streaming.gates.findings import GateFinding
 from airflow_streaming.gates.rules import Rule, rule_named
 from airflow_streaming.gates.start_checks.defaults import is_default_of_sink
+from airflow_streaming.model.arguments.choices import SinkReplaySemantics
 from airflow_streaming.model.plan.real_time import is_real_time
-from airflow_streaming.model.records.upgrade import HABITS, SinkReplaySemantics
+from airflow_streaming.model.records.upgrade import HABITS
 from airflow_streaming.model.spark.logs import NamedSink
 from airflow_streaming.model.spark.plan import QueryPlan, SinkPlan
 

@@ -1,4 +1,4 @@
-"""Policies of a dag's author: when a failed stream comes back, its blackouts, how late its data may be."""
+"""Policies of a dag's author: restarts, blackouts and freshness."""
 
 from __future__ import annotations
 
@@ -9,7 +9,12 @@ from typing import Annotated, ClassVar, Final, Self
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from airflow_streaming.exceptions import SpecError
-from airflow_streaming.model.arguments.fields import Range, check_values, checked, named_fields
+from airflow_streaming.model.arguments.fields import (
+    Range,
+    check_values,
+    checked,
+    named_fields,
+)
 from airflow_streaming.model.wire import JsonValue
 
 _TIME: Final = re.compile(r"([01][0-9]|2[0-3]):[0-5][0-9]")

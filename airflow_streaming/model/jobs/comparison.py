@@ -24,7 +24,7 @@ from enum import StrEnum
 from math import ceil
 from typing import ClassVar, Final, NamedTuple, Self
 
-from airflow_streaming.model.records.cutover import CompareTerms
+from airflow_streaming.model.arguments.terms import CompareTerms
 from airflow_streaming.model.uris import in_full
 from airflow_streaming.model.wire import Record
 

@@ -17,63 +17,22 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
-from types import MappingProxyType
-from typing import Annotated, ClassVar, Final
+from typing import ClassVar, Final
 
-from airflow_streaming.exceptions import SpecError
-from airflow_streaming.model.arguments.calls import nearest
-from airflow_streaming.model.arguments.fields import (
-    Positive,
-    Range,
-    check_values,
-    named_fields,
-    refuse_blank,
-)
+from airflow_streaming.model.arguments.choices import StartWay, SwitchMethod
+from airflow_streaming.model.arguments.terms import CompareTerms, ReadyTerms, SoakTerms
 from airflow_streaming.model.durations import age_of
 from airflow_streaming.model.jobs.migration import StateMigration
-from airflow_streaming.model.names import base_of, check_names, is_path_part
+from airflow_streaming.model.names import base_of, is_path_part
 from airflow_streaming.model.records.cutover_table import (
+    DEADLINES,
     CutoverEvent,
     CutoverState,
     CutoverTransition,
 )
 from airflow_streaming.model.records.deployment import Deployment
-from airflow_streaming.model.records.upgrade import SinkFacts, SoakTerms
-from airflow_streaming.model.spark.plan import KAFKA
-from airflow_streaming.model.spark.secrets import is_secret_name
+from airflow_streaming.model.records.upgrade import SinkFacts
 from airflow_streaming.model.wire import Record
-
-FORMATS: Final = (
-    "parquet",
-    "orc",
-    "json",
-    "csv",
-    "text",
-    "xml",
-    "avro",
-    "delta",
-    "iceberg",
-    "hudi",
-    "kafka",
-)
-"""Names of formats that many have."""
-
-DEADLINES: Final[Mapping[CutoverState, timedelta]] = MappingProxyType(
-    {
-        CutoverState.STARTING: timedelta(minutes=10),
-        CutoverState.CATCHING_UP: timedelta(hours=12),
-        CutoverState.SHADOWING: timedelta(hours=2),
-        CutoverState.COMPARING: timedelta(hours=1),
-        CutoverState.READY: timedelta(days=1),
-        CutoverState.HELD: timedelta(days=1),
-        CutoverState.WARMING: timedelta(minutes=10),
-        CutoverState.DRAINING: timedelta(minutes=5),
-        CutoverState.SWITCHING: timedelta(minutes=5),
-        CutoverState.LIVE: timedelta(minutes=10),
-        CutoverState.SOAKING: timedelta(hours=2),
-    }
-)
-"""How long a state may last by default; afterwards the cutover is abandoned."""
 
 Step = Callable[[str, int, int], CutoverTransition | None]
 """Returns a step by leading stream, change and number; ``None`` when it was not taken yet."""
@@ -91,33 +50,6 @@ _HANDS_OFF: Final = frozenset(
 )
 _USUAL: Final = timedelta(minutes=30)
 _WHILE_NOBODY_ELSE_ACTS: Final = timedelta(minutes=5)
-
-
-class SwitchMethod(StrEnum):
-    """How green becomes live."""
-
-    PARALLEL = "parallel"
-    """Green writes an output of its own, and consumers are led to it."""
-    HANDOVER = "handover"
-    """Green continues in blue's output, from the very batch at which blue was drained."""
-
-
-class StartWay(StrEnum):
-    """The origin of green's checkpoint."""
-
-    FRESH = "fresh"
-    """An empty checkpoint: the sources are read from where the script or ``replay_from`` says."""
-    CLONED = "cloned"
-    """A copy of blue's checkpoint at a committed batch."""
-    MIGRATED = "migrated"
-    """Such a copy, whose state is migrated where green cannot read it as it is."""
-    CARRIED = "carried"
-    """Blue's position in the sources, and no state."""
-
-    @property
-    def is_copy(self) -> bool:
-        """Tell whether green continues with blue's state."""
-        return self in (StartWay.CLONED, StartWay.MIGRATED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,130 +81,6 @@ class Pair:
     stateful: tuple[str, ...] = ()
     sinks: tuple[SinkFacts, ...] = ()
     migrations: tuple[StateMigration, ...] = ()
-
-
-@named_fields
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadyTerms:
-    """
-    Conditions for green before it may become live.
-
-    :param well_for: How long it must be well without a break, by its driver's own clock.
-    :param batches: Batches that every query must commit, unless its source has no data.
-    :param backlog_records: Maximum backlog; ``None`` for no bound.
-    :param backlog_factor: How much larger than blue's its backlog may be, one batch apart.
-    :param measuring_errors: Failed measurements in a row before the operator must decide.
-    :raises SpecError: a field is of another kind, or out of its range.
-    """
-
-    well_for: timedelta = timedelta(minutes=2)
-    batches: int = 3
-    backlog_records: float | None = None
-    backlog_factor: float = 1.0
-    measuring_errors: Annotated[int, Range(least=1)] = 4
-
-    def __post_init__(self) -> None:
-        check_values(self)
-
-
-@named_fields
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompareTerms:
-    """
-    How the outputs of one stream are compared: a PySpark job reads both, or, of topics, a consumer.
-
-    :param stream: The stream.
-    :param format: ``parquet``, ``json``, ``delta`` or any other format of the runtime; only a
-        misspelled well-known name is refused here. ``kafka`` compares the records of two topics:
-        ``keys`` are ``key``, ``value.FIELD`` or ``headers.NAME``, and ``ignore`` fields of a JSON
-        value; ``options`` name the broker as Spark's source does, with ``{env.NAME}`` for a secret
-        of the stream's ``env``. Order and repeats do not count.
-    :param topic: Of ``kafka``: the topic of each lane, with the placeholders ``{stream}``,
-        ``{deployment}`` and ``{output}`` of a script's arguments; empty for the topic in the plan
-        of the only Kafka sink.
-    :param headers: Of ``kafka``: compare the headers of records too.
-    :param time: Column by whose buckets rows are counted; empty for one bucket. Of ``kafka``: where
-        a record has the start of its window, as in ``keys``; default ``value.window.start``. After
-        a replay, records of windows that began before it are left out.
-    :param bucket: Length of a bucket.
-    :param keys: Columns by which rows belong together.
-    :param sums: Columns that are summed by bucket and key.
-    :param full: Compare every row, column by column, too.
-    :param ignore: Columns that may differ, or be in one of the two only.
-    :param tolerance: Greatest relative difference of sums that still count as equal.
-    :param settled: Only rows this much older than both watermarks are compared: later ones may
-        still be in flight on one side.
-    :param least_rows: With fewer rows in common time the comparison is inconclusive.
-    :param options: Options of the reader.
-    :raises SpecError: a field is of another kind, or out of its range; or a column is named twice,
-        or is a key and ignored.
-    """
-
-    stream: str
-    format: str = "parquet"
-    time: str = ""
-    bucket: Positive = timedelta(hours=1)
-    keys: tuple[str, ...] = ()
-    sums: tuple[str, ...] = ()
-    full: bool = False
-    ignore: tuple[str, ...] = ()
-    tolerance: float = 0.0
-    settled: timedelta = timedelta(0)
-    least_rows: int = 1
-    options: Mapping[str, str] = field(default_factory=dict)
-    topic: str = ""
-    headers: bool = False
-
-    def __post_init__(self) -> None:
-        check_values(self)
-        refuse_blank("CompareTerms", stream=self.stream, format=self.format)
-        if " " in self.format.strip():
-            raise SpecError(
-                f"CompareTerms.format is {self.format!r:.80}; give the name of a format, e.g. 'parquet', or "
-                "the class of a data source."
-            )
-        near = nearest(self.format.lower(), FORMATS, likeness=0.75)
-        if near is not None and near != self.format.lower():
-            raise SpecError(
-                f"CompareTerms.format is {self.format!r:.80}; did you mean {near!r}? For a data source of "
-                "that very name give its class."
-            )
-        for name in ("keys", "sums", "ignore"):
-            check_names(f"CompareTerms.{name}", getattr(self, name))
-        self._check_topic()
-        both = sorted({*self.keys} & {*self.ignore})
-        if both:
-            raise SpecError(
-                f"CompareTerms has {both[0]!r} in keys and in ignore: rows cannot belong together by a "
-                "column that may differ. Take it out of one of them."
-            )
-
-    def _check_topic(self) -> None:
-        if self.format.lower() != KAFKA:
-            if self.topic or self.headers:
-                raise SpecError(
-                    "CompareTerms.topic and headers belong to format='kafka'. Leave them out, or give that format."
-                )
-            return
-        if self.topic and "{stream}" not in self.topic and "{output}" not in self.topic:
-            raise SpecError(
-                f"CompareTerms.topic is {self.topic!r:.80}, which can be one topic for both lanes: their first "
-                "deployments have the number 1. Name a topic with {stream}, e.g. 'orders-{stream}-{deployment}'."
-            )
-        if self.sums:
-            raise SpecError(
-                "CompareTerms with format='kafka' compares records as sets, which have no sums. Leave sums out."
-            )
-        plain = [
-            key
-            for key, value in self.options.items()
-            if is_secret_name(key) and value and "{env." not in value
-        ]
-        if plain:
-            raise SpecError(
-                f"CompareTerms.options has a value for {plain[0]}, and the home records these terms. Write "
-                "'{env.NAME}' in its place, and set NAME in the env of the StreamSpec or of the command."
-            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

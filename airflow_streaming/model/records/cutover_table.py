@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from enum import StrEnum
+from types import MappingProxyType
 from typing import ClassVar, Final
 
 from airflow_streaming.exceptions import CutoverRefused
@@ -130,6 +132,22 @@ class CutoverCommand(StrEnum):
 
 
 S, E, C = CutoverState, CutoverEvent, CutoverCommand
+DEADLINES: Final[Mapping[CutoverState, timedelta]] = MappingProxyType(
+    {
+        CutoverState.STARTING: timedelta(minutes=10),
+        CutoverState.CATCHING_UP: timedelta(hours=12),
+        CutoverState.SHADOWING: timedelta(hours=2),
+        CutoverState.COMPARING: timedelta(hours=1),
+        CutoverState.READY: timedelta(days=1),
+        CutoverState.HELD: timedelta(days=1),
+        CutoverState.WARMING: timedelta(minutes=10),
+        CutoverState.DRAINING: timedelta(minutes=5),
+        CutoverState.SWITCHING: timedelta(minutes=5),
+        CutoverState.LIVE: timedelta(minutes=10),
+        CutoverState.SOAKING: timedelta(hours=2),
+    }
+)
+"""How long a state may last by default; afterwards the cutover is abandoned."""
 _ENDS: Final = frozenset({S.FINALIZED, S.RETIRED, S.ABORTED, S.ROLLED_BACK})
 _BEFORE_SWITCH: Final = (
     *(S.PLANNED, S.STARTING, S.CATCHING_UP, S.SHADOWING, S.COMPARING, S.READY, S.HELD),

@@ -15,11 +15,10 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import ClassVar, Final
 
-from airflow_streaming.exceptions import SpecError
-from airflow_streaming.model.arguments.fields import check_values, named_fields
-from airflow_streaming.model.durations import age_of, duration_text
+from airflow_streaming.model.arguments.choices import SinkReplaySemantics
+from airflow_streaming.model.arguments.terms import SoakTerms
+from airflow_streaming.model.durations import age_of
 from airflow_streaming.model.jobs.migration import StateMigration
-from airflow_streaming.model.names import check_names
 from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.records.upgrade_table import Stage
 from airflow_streaming.model.spark.plan import KAFKA, QueryPlan, SinkPlan, SourcePlan
@@ -43,28 +42,6 @@ _DOWN: Final = frozenset(
         Stage.RESTORED,
     }
 )
-
-
-class SinkReplaySemantics(StrEnum):
-    """The effect of a batch whose id the sink has seen before."""
-
-    FILE_LOG = "file_log"
-    """Passed over, because ``_spark_metadata`` has it. We can put that log back in step."""
-    OVERWRITES = "overwrites"
-    """Replaces the output of the same id."""
-    REMEMBERS = "remembers"
-    """Passed over, because the sink keeps ids of its own, e.g. in a table."""
-    APPENDS = "appends"
-    """Written once more."""
-    NOTHING = "nothing"
-    """It keeps nothing: a console, memory, or no sink at all."""
-    UNKNOWN = "unknown"
-    """Only its author can tell, and has not."""
-
-    @property
-    def executes_again(self) -> bool:
-        """Tell whether Spark certainly executes such a batch, and so writes its state once more."""
-        return self in (SinkReplaySemantics.APPENDS, SinkReplaySemantics.NOTHING)
 
 
 HABITS: Final[Mapping[str, SinkReplaySemantics]] = {
@@ -183,41 +160,6 @@ def _cannot_reread(source: SourcePlan) -> str:
             "when it is to be read again."
         )
     return ""
-
-
-@named_fields
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SoakTerms:
-    """
-    Conditions for the new deployment before it is kept.
-
-    :param batches: Batches that every query must commit, unless its source has no data; 0 to judge
-        by ``at_least`` alone.
-    :param at_least: How long it is watched after its first batch even when all goes well.
-    :param at_most: Maximum duration of the soak; conditions not met by then count as failed.
-    :param backlog_growth: Factor by which the backlog may exceed its value at the launch.
-    :param queries: Names of the queries that must be there; empty when any will do.
-    :raises SpecError: a field is of another kind, or out of its range, or there are no conditions.
-    """
-
-    batches: int = 3
-    at_least: timedelta = timedelta(minutes=2)
-    at_most: timedelta = timedelta(minutes=15)
-    backlog_growth: float = 1.5
-    queries: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        check_values(self)
-        if not self.batches and not self.at_least:
-            raise SpecError(
-                "SoakTerms with batches=0 and at_least=0 would keep a deployment without any "
-                "evidence. Set a number of batches, or a time."
-            )
-        check_names("SoakTerms.queries", self.queries)
-
-    def __str__(self) -> str:
-        of_batches = f"{self.batches} batches of every query and " if self.batches else ""
-        return f"{of_batches}{duration_text(self.at_least)} without a finding"
 
 
 class RollbackMethod(StrEnum):

@@ -23,7 +23,6 @@ from airflow_streaming.exceptions import (
 from airflow_streaming.links.stream import DriverLogLink, SparkUiLink
 from airflow_streaming.model.arguments.fields import Pause, checked
 from airflow_streaming.model.arguments.literals import mapping_of, mapping_or_template
-from airflow_streaming.model.spark.failures import presentable
 from airflow_streaming.operators.common.base import SpecTask
 from airflow_streaming.operators.common.checkpoint import Terminated
 from airflow_streaming.operators.common.form_edits import (
@@ -194,6 +193,8 @@ class ChangeTask(SpecTask):
         try:
             yield
         except Exception as err:
+            from airflow_streaming.model.spark.failures import presentable  # not at dag parse
+
             context["ti"].xcom_push(key=WRONG_XCOM_KEY, value=presentable(str(err)))
             raise
 

@@ -25,7 +25,6 @@ from airflow_streaming.model.arguments.fields import checked
 from airflow_streaming.model.arguments.form_policy import FormPolicy
 from airflow_streaming.model.arguments.literals import OF_A_STREAM, check_literals, uri_of
 from airflow_streaming.model.names import Color, check_stream_name, color_of
-from airflow_streaming.model.records.alert import AlertKind, AlertSource
 from airflow_streaming.model.uris import check_uri
 from airflow_streaming.operators.common.base import (
     ProgressLogger,
@@ -270,6 +269,8 @@ class BackupAge:
     ) -> None:
         self._records, self._operator, self._context = records, operator, context
         self._max_age, self._verified = max_age, verified
+        from airflow_streaming.model.records.alert import AlertKind  # not at dag parse
+
         self._notifiers = {AlertKind.UNHEALTHY: on_late, AlertKind.RECOVERED: on_recovered}
 
     @contextlib.contextmanager
@@ -319,6 +320,7 @@ class BackupAge:
             )
 
     def _alerts(self) -> Alerts:
+        from airflow_streaming.model.records.alert import AlertSource  # not at dag parse
         from airflow_streaming.notifications.alerts import Alerts  # not at dag parse
 
         return Alerts(

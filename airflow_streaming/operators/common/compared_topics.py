@@ -15,10 +15,11 @@ from airflow_streaming.changes.topic_connection import (
 )
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.home.home import StreamHome
+from airflow_streaming.model.arguments.choices import StartWay
+from airflow_streaming.model.arguments.terms import CompareTerms
 from airflow_streaming.model.jobs.comparison import CompareReport, ComparisonRequest, not_made
 from airflow_streaming.model.names import base_of
 from airflow_streaming.model.records.control import ChangeKind
-from airflow_streaming.model.records.cutover import CompareTerms, StartWay
 from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.spark.failures import presentable
 from airflow_streaming.model.spark.plan import KAFKA, SinkPlan

@@ -11,8 +11,6 @@ from airflow_streaming.exceptions import CutoverRefused, RecordError, SpecError
 from airflow_streaming.model.arguments.calls import name_of
 from airflow_streaming.model.arguments.fields import checked
 from airflow_streaming.model.names import is_path_part
-from airflow_streaming.model.records.control import Change, ChangeKind
-from airflow_streaming.model.records.cutover import CutoverTerms
 from airflow_streaming.model.records.cutover_table import CutoverState, CutoverTransition
 from airflow_streaming.operators.common.base import ProgressLogger
 from airflow_streaming.operators.common.change import ChangeTask
@@ -35,6 +33,8 @@ if TYPE_CHECKING:
     from airflow_streaming.changes.cutover.engine import CutoverProgress as Progress
     from airflow_streaming.home.home import StreamHome
     from airflow_streaming.model.jobs.comparison import CompareReport
+    from airflow_streaming.model.records.control import Change
+    from airflow_streaming.model.records.cutover import CutoverTerms
 
 COMPARISONS_XCOM_KEY: Final = "comparisons"
 """XCom with the newest comparison of every stream."""
@@ -63,6 +63,8 @@ def found_cutover(home: StreamHome, report: Mapping[str, Any] | None) -> Change 
 
 def led_by(home: StreamHome) -> Iterator[Change]:
     """Yield the cutovers that a stream leads, newest first."""
+    from airflow_streaming.model.records.control import ChangeKind  # not at dag parse
+
     for change in reversed(home.changes()):
         if change.what is ChangeKind.CUTOVER and home.leads(change):
             yield change

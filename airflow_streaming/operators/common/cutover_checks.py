@@ -15,10 +15,11 @@ from airflow_streaming.checkpoints.progress import Progress
 from airflow_streaming.home.consumers import live
 from airflow_streaming.home.home import Home, StreamHome
 from airflow_streaming.model.arguments.calls import name_of, run
+from airflow_streaming.model.arguments.choices import StartWay
+from airflow_streaming.model.arguments.terms import CompareTerms
 from airflow_streaming.model.jobs.comparison import Bound, CompareReport
 from airflow_streaming.model.names import base_of
 from airflow_streaming.model.progress import BatchProgress
-from airflow_streaming.model.records.cutover import CompareTerms, StartWay
 from airflow_streaming.model.records.cutover_table import CUTOVER, CutoverState
 from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.spark.failures import presentable

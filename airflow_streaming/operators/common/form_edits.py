@@ -16,13 +16,10 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from airflow_streaming.exceptions import SpecError
-from airflow_streaming.hooks.overrides import with_live, with_program
 from airflow_streaming.model.arguments.fields import is_template
 from airflow_streaming.model.records.control import Change, ChangeKind
 from airflow_streaming.model.records.deployment import Override
 from airflow_streaming.model.spark.conf import check_conf_key
-from airflow_streaming.model.spark.secret_conf import redact
-from airflow_streaming.model.spark.secrets import REDACTED
 from airflow_streaming.options import MOST_SOAK, Approval
 from airflow_streaming.spec import SoakTerms, StreamSpec
 
@@ -105,6 +102,8 @@ def edited(
     :param size: Sizes by the names in ``SIZES``; an empty value keeps the live size.
     :raises SpecError: a key is not Spark's, or a value is a secret.
     """
+    from airflow_streaming.hooks.overrides import with_live, with_program  # not at dag parse
+
     spec = with_live(spec, live)
     changes = {**conf_changes(conf), **size_changes(spec, size or {})}
     kept = {key: value for key, value in spec.conf.items() if key not in changes}
@@ -122,6 +121,9 @@ def conf_changes(given: Mapping[str, Any] | str | None) -> dict[str, Any]:
 
     :raises SpecError: not an object, a key that is not Spark's, or a secret.
     """
+    from airflow_streaming.model.spark.secret_conf import redact  # not at dag parse
+    from airflow_streaming.model.spark.secrets import REDACTED  # not at dag parse
+
     changes = _read(
         given, "The changes of the configuration are", '{"spark.executor.memory": "4g"}'
     )

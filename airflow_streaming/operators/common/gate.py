@@ -14,13 +14,13 @@ from airflow_streaming.model.arguments.calls import Way
 from airflow_streaming.model.arguments.fields import checked, is_filled_in
 from airflow_streaming.model.arguments.form_policy import FormPolicy
 from airflow_streaming.operators.common.base import Log, SpecTask
-from airflow_streaming.reports.report import Report
 from airflow_streaming.spec import StreamSpec
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from airflow_streaming.launch.runtime import Runtime
+    from airflow_streaming.reports.report import Report
     from airflow_streaming.spark_jobs.runner import Program
 
 Value = TypeVar("Value")

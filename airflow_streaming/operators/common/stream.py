@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final
 from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_streaming.changes.upgrade.preflight_report import differences
-from airflow_streaming.checkpoints.backup.records import Origin
 from airflow_streaming.checkpoints.backup.stream_backup import (
     BackupRequest,
     backup_before,
@@ -20,6 +19,7 @@ from airflow_streaming.exceptions import CheckpointBusy, CheckpointError, SpecEr
 from airflow_streaming.gates.findings import GateDecision, GateFinding, GateReport, report_of
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.hooks.checkpoint import BackupStoreHook, CheckpointHook
+from airflow_streaming.model.arguments.choices import Origin
 from airflow_streaming.model.names import color_of, other_lane
 from airflow_streaming.model.records.control import ChangeKind, ChangeOutcome, EventKind
 from airflow_streaming.model.records.deployment import (

@@ -194,7 +194,7 @@ def _folder(drill: DisasterDrill) -> str:
 
 @dataclass(slots=True)
 class _Found:
-    """What is known of a stream so far."""
+    """The facts about a stream so far."""
 
     backup: Backup | None = None
     restore_seconds: float = 0.0

@@ -15,7 +15,6 @@ from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 from typing import Final
 
 from airflow_streaming.exceptions import SpecError, closed
-from airflow_streaming.model.spark.secrets import mask_uri
 
 _HOST: Final = re.compile(r"(?=.{1,253}$)[a-z0-9_]([a-z0-9_-]{0,62})(\.[a-z0-9_][a-z0-9_-]{0,62})*")
 _NUMERIC: Final = re.compile(r"(0x[0-9a-f]*|[0-9]+)")
@@ -108,6 +107,8 @@ def why_forbidden(ip: str) -> str | None:
 
 
 def _refused(text: str, why: str) -> SpecError:
+    from airflow_streaming.model.spark.secrets import mask_uri  # not at dag parse
+
     # Credentials may be written in ways that no mask knows, as in u:p@h.
     shown = "" if {"@", "?", "="} & set(text) else f" {mask_uri(text)!a:.100}"
     return SpecError(

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from enum import StrEnum
 from typing import Any, ClassVar, Final
 
 from airflow_streaming.model.codec import encode, format_time
@@ -24,23 +23,11 @@ from airflow_streaming.supervision.readiness.conditions import (
     with_watermark,
 )
 from airflow_streaming.supervision.readiness.snapshot import QuerySnapshot, StreamSnapshot
+from airflow_streaming.supervision.readiness.subject import EventType
 
 _PASSING: Final = frozenset({VerdictState.STARTING, VerdictState.STOPPING, VerdictState.PAUSED})
 """On the way from one state to another; the state it reaches is sent when it is reached."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-class EventType(StrEnum):
-    """Kinds of asset events."""
-
-    WATERMARK = "watermark"
-    """Its watermark has passed the end of another interval, so that this interval is complete."""
-    BATCH = "batch"
-    """It has committed; for streams without a watermark."""
-    STATE = "state"
-    """It has become well, or unwell in another way."""
-    LIVE = "live"
-    """Consumers are led to another output: another lane became live, or it writes elsewhere."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,91 +11,26 @@ whatever their names.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
-from enum import StrEnum
-from typing import Any, ClassVar, Final, Self
+from typing import Final
 
-from airflow_streaming.exceptions import RecordError
 from airflow_streaming.model.codec import format_time
 from airflow_streaming.model.durations import duration_text, number_text
 from airflow_streaming.model.observation import VerdictState
 from airflow_streaming.model.progress import is_at_least
-from airflow_streaming.model.wire import JsonValue, decode
-from airflow_streaming.supervision.readiness.snapshot import (
-    QuerySnapshot,
+from airflow_streaming.supervision.readiness.snapshot import QuerySnapshot, StreamSnapshot
+from airflow_streaming.supervision.readiness.subject import (
+    Condition,
     Readiness,
     ReadinessState,
-    StreamSnapshot,
 )
 
 _NO_SIGN: Final = "Waiting to see a sign of life."
 
 _CURRENT: Final = frozenset({VerdictState.HEALTHY, VerdictState.IDLE, VerdictState.DEGRADED})
 """States with recent commits; in others the backlog may have grown since the last commit."""
-
-
-class BacklogUnit(StrEnum):
-    """Units of a backlog."""
-
-    RECORDS = "records"
-    BYTES = "bytes"
-    FILES = "files"
-    SECONDS = "seconds"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Condition(JsonValue):
-    """
-    Condition of a gate; every given part must hold.
-
-    :param query: Check this query only; default: every query of the stream.
-    :param healthy_for: The stream has been healthy for this long.
-    :param batch: This batch, or a later one, is committed.
-    :param committed_since: A batch was committed at or after this time, by the stream's own clock.
-    :param watermark: The event-time watermark has passed this time, so that windows up to it are
-        complete.
-    :param backlog_below: The backlog is below this, counted in ``backlog_unit``. Unlike a commit it
-        does not stay true, so the stream must be observed while it works.
-    :param read_until: Everything that the sources got before this time is read.
-    :param caught_up_with: Another stream's offsets: this one has read at least as far.
-    :param tolerate_stop: A stop of the stream is waited out for this long.
-    """
-
-    WHAT: ClassVar[str] = "condition"
-
-    query: str | None = None
-    healthy_for: timedelta | None = None
-    batch: int | None = None
-    committed_since: datetime | None = None
-    watermark: datetime | None = None
-    backlog_below: float | None = None
-    backlog_unit: BacklogUnit = BacklogUnit.RECORDS
-    read_until: datetime | None = None
-    caught_up_with: tuple[str, ...] | None = None
-    tolerate_stop: timedelta | None = None
-
-    @property
-    def needs_a_sign_of_life(self) -> bool:
-        """Return whether the condition is about the present, not only about commits."""
-        return self.healthy_for is not None or self.backlog_below is not None
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """
-        Build a condition from its JSON form.
-
-        :raises RecordError: a field is of the wrong type, or of a newer release; to pass over a
-            part of a condition would open the gate too early.
-        """
-        unknown = sorted(data.keys() - {field.name for field in fields(cls)})
-        if unknown:
-            raise RecordError(
-                f"This release does not know {unknown[0]:.80} in a condition. Upgrade "
-                "airflow-streaming on the triggerer and the workers."
-            )
-        return decode(cls, data, cls.WHAT)
 
 
 def gate(snapshot: StreamSnapshot, condition: Condition) -> Readiness:

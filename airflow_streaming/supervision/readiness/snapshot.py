@@ -14,110 +14,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from enum import StrEnum
-from typing import Any, ClassVar
 
-from airflow_streaming.exceptions import SpecError, closed
-from airflow_streaming.model.codec import encode
+from airflow_streaming.exceptions import closed
 from airflow_streaming.model.observation import Observation, Verdict, VerdictState
 from airflow_streaming.model.progress import MAX_OFFSET, BatchProgress, watermark_at
 from airflow_streaming.model.status import QueryStatus, Status
-from airflow_streaming.model.uris import is_local
-from airflow_streaming.model.wire import JsonValue
 from airflow_streaming.supervision.decide import ReconcileInput
 from airflow_streaming.supervision.health import judge
 from airflow_streaming.supervision.readiness.pause import Pause
 from airflow_streaming.supervision.stream_status import KeptDown, kept_down_by
-
-
-class ReadinessState(StrEnum):
-    """Whether the stream can be relied on."""
-
-    READY = "ready"
-    WAITING = "waiting"
-    LOST = "lost"
-    """It will not become so until a user acts."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Readiness:
-    """Whether the stream can be relied on, and why."""
-
-    state: ReadinessState
-    reason: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Subject(JsonValue):
-    """
-    Identifies a stream.
-
-    :param stream: Name of a stream of ours; requires ``home``.
-    :param home_conn_id: Connection with credentials for the home.
-    :param checkpoint: Checkpoint of any Spark query, or the folder above an application's
-        checkpoints.
-    :param endpoint: ``http://host:port`` of that application's web page.
-    :param conn_id: Connection with credentials for the checkpoint's store.
-    :raises SpecError: Neither or both ways are used, or half of one.
-    """
-
-    WHAT: ClassVar[str] = "subject"
-
-    stream: str | None = None
-    home: str | None = None
-    home_conn_id: str | None = None
-    checkpoint: str | None = None
-    endpoint: str | None = None
-    conn_id: str | None = None
-
-    def __post_init__(self) -> None:
-        ours, foreign = (self.stream, self.home), self.checkpoint
-        if foreign is not None and any(part is not None for part in (*ours, self.home_conn_id)):
-            raise SpecError(
-                "A stream is named in two ways. Give stream= and home= for a stream of this "
-                "provider, or checkpoint= for any other, and not both."
-            )
-        if foreign is None and None in ours:
-            raise SpecError(
-                "The stream is missing. Give stream= and home= for a stream of this provider, or "
-                "checkpoint= for any other."
-            )
-        if foreign is None and any(part is not None for part in (self.endpoint, self.conn_id)):
-            raise SpecError(
-                "endpoint= and conn_id= go with checkpoint=. For a stream of this provider use "
-                "home_conn_id=."
-            )
-
-    @property
-    def is_external(self) -> bool:
-        """Tell whether it is a stream that this provider did not launch."""
-        return self.checkpoint is not None
-
-    @property
-    def place(self) -> str:
-        """Return the URI that is read."""
-        return self.checkpoint or self.home or ""
-
-    @property
-    def lane(self) -> str:
-        """Return the URI of the store; looks at one store share a thread pool."""
-        if self.checkpoint is None:
-            return self.place
-        return "/" if is_local(self.checkpoint) else "/".join(self.checkpoint.split("/", 3)[:3])
-
-    @property
-    def who(self) -> str:
-        """Return what messages call it."""
-        return self.checkpoint or f"stream {self.stream!r}"
-
-    @property
-    def name(self) -> str:
-        """Return what programs call it."""
-        return self.checkpoint or self.stream or ""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the subject as JSON, without the parts that are not used."""
-        return {name: value for name, value in encode(self).items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

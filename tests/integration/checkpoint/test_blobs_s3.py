@@ -9,11 +9,11 @@ import pytest
 import s3fs
 
 from airflow_streaming.checkpoints.backup.index import LARGE
-from airflow_streaming.checkpoints.backup.records import Level
 from airflow_streaming.checkpoints.vault.contents import contents
 from airflow_streaming.checkpoints.vault.store import open_backup_store
 from airflow_streaming.checkpoints.vault.verify import verify
 from airflow_streaming.exceptions import CheckpointError, HomeUnavailable
+from airflow_streaming.model.arguments.choices import Level
 from airflow_streaming.storage.blobs import Blobs, Elsewhere
 from airflow_streaming.storage.fsspec_blobs import open_blobs
 from tests.integration.home.servers import S3Server, seaweedfs

@@ -10,10 +10,10 @@ import pytest
 
 from airflow_streaming.checkpoints.backup.backup import take_backup
 from airflow_streaming.checkpoints.backup.live_copy import Source
-from airflow_streaming.checkpoints.backup.records import Origin
 from airflow_streaming.checkpoints.vault.store import open_backup_store
 from airflow_streaming.cli.main import main
 from airflow_streaming.home.home import Home, init_home
+from airflow_streaming.model.arguments.choices import Origin
 from airflow_streaming.storage.folders import open_folders
 from tests.conftest import REPOSITORY
 from tests.golden import golden_checkpoint, golden_sources

@@ -12,10 +12,11 @@ import pytest
 
 from airflow_streaming.checkpoints.backup.backup import take_backup
 from airflow_streaming.checkpoints.backup.live_copy import Source
-from airflow_streaming.checkpoints.backup.records import Level, Origin, QueryBackup
+from airflow_streaming.checkpoints.backup.records import QueryBackup
 from airflow_streaming.checkpoints.vault.store import open_backup_store
 from airflow_streaming.checkpoints.vault.verify import verify
 from airflow_streaming.launch.runtime import Runtime, resolve_runtime
+from airflow_streaming.model.arguments.choices import Level, Origin
 from airflow_streaming.model.jobs.drill import SCRATCH_OUTPUT
 from airflow_streaming.spark_jobs.drill import Copy, drill, drill_copies
 from airflow_streaming.spark_jobs.runner import Program

@@ -14,7 +14,6 @@ import pytest
 from airflow_streaming.changes.handover.green_start import make_start, own_query_id
 from airflow_streaming.checkpoints.backup.backup import take_backup
 from airflow_streaming.checkpoints.backup.live_copy import Source, sources_of
-from airflow_streaming.checkpoints.backup.records import Origin
 from airflow_streaming.checkpoints.reader import inspect
 from airflow_streaming.checkpoints.restore.clone import carry_over, clone
 from airflow_streaming.checkpoints.restore.file_sink_rewind import begin_sink_log
@@ -23,8 +22,8 @@ from airflow_streaming.checkpoints.restore.restore import Place, plan_restore, r
 from airflow_streaming.checkpoints.restore.sink_rewind import SinkRewind
 from airflow_streaming.checkpoints.vault.store import open_backup_store
 from airflow_streaming.exceptions import CheckpointRefused
-from airflow_streaming.model.records.cutover import StartWay
-from airflow_streaming.model.records.upgrade import SinkFacts, SinkReplaySemantics
+from airflow_streaming.model.arguments.choices import Origin, SinkReplaySemantics, StartWay
+from airflow_streaming.model.records.upgrade import SinkFacts
 from airflow_streaming.storage.folders import open_folders
 from tests.conftest import OLDER, find_runtimes
 from tests.patience import PATIENCE

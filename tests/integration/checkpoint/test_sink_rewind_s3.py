@@ -14,7 +14,8 @@ from fsspec.core import url_to_fs
 from airflow_streaming.checkpoints.backup.live_copy import Source
 from airflow_streaming.checkpoints.restore.sink_rewind import SinkRewind
 from airflow_streaming.exceptions import CheckpointRefused
-from airflow_streaming.model.records.upgrade import SinkFacts, SinkReplaySemantics
+from airflow_streaming.model.arguments.choices import SinkReplaySemantics
+from airflow_streaming.model.records.upgrade import SinkFacts
 from airflow_streaming.storage.folders import open_folders
 from tests.integration.home.servers import S3Server, seaweedfs
 from tests.unit.checkpoints.filesink import FileSink

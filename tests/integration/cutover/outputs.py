@@ -14,8 +14,8 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
 
+from airflow_streaming.model.arguments.terms import CompareTerms
 from airflow_streaming.model.jobs.comparison import Bound
-from airflow_streaming.model.records.cutover import CompareTerms
 
 BEGIN: Final = datetime(2026, 11, 21, 4, tzinfo=UTC)
 HOURS: Final = 6

@@ -10,8 +10,8 @@ from typing import Final, NamedTuple
 import pytest
 
 from airflow_streaming.launch.runtime import resolve_runtime
+from airflow_streaming.model.arguments.terms import CompareTerms
 from airflow_streaming.model.jobs.comparison import Bound, CompareReport, CompareResult
-from airflow_streaming.model.records.cutover import CompareTerms
 from airflow_streaming.spark_jobs.compare import PREFIX, Outputs, compare_all
 from tests.integration.cutover.outputs import (
     BEGIN,

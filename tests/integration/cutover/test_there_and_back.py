@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from airflow_streaming.model.records.cutover import SwitchMethod
+from airflow_streaming.model.arguments.choices import SwitchMethod
 from demo.waiting import PATIENCE
 from tests.system.cutovers.asked import Asked
 from tests.system.cutovers.runs import Runs

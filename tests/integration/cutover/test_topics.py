@@ -15,8 +15,8 @@ from airflow_streaming.changes import topic_comparison
 from airflow_streaming.changes.topic_comparison import TopicRange, compare_topics
 from airflow_streaming.changes.topic_connection import Launched, connection_of
 from airflow_streaming.cli.main import main
+from airflow_streaming.model.arguments.terms import CompareTerms
 from airflow_streaming.model.jobs.comparison import CompareReport, CompareResult
-from airflow_streaming.model.records.cutover import CompareTerms
 from tests.integration.servers.broker import create_topic, kafka_broker
 from tests.integration.servers.guarded_broker import Login, certificate, guarded
 

@@ -18,10 +18,11 @@ import pytest
 from confluent_kafka import Producer
 
 from airflow_streaming.changes.cutover.engine import Cutover
+from airflow_streaming.model.arguments.terms import CompareTerms
 from airflow_streaming.model.jobs import comparison
 from airflow_streaming.model.jobs.comparison import CompareReport, CompareResult
 from airflow_streaming.model.names import Layout
-from airflow_streaming.model.records.cutover import CompareTerms, Pair
+from airflow_streaming.model.records.cutover import Pair
 from airflow_streaming.model.records.cutover_table import CutoverEvent, CutoverState
 from airflow_streaming.model.records.epoch import Epoch
 from airflow_streaming.model.spark.plan import OperatorKind, OperatorPlan, QueryPlan, SinkPlan

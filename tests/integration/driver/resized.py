@@ -97,6 +97,8 @@ class ResizedStream:
             "spark.executor.cores": "1",
             "spark.cores.max": str(most),
             "spark.sql.shuffle.partitions": "4",
+            # A job that lists the many input files would take longer than the batch.
+            "spark.sql.sources.parallelPartitionDiscovery.threshold": "100000",
             "spark.pyspark.python": str(self.world.runtime / "bin" / "python"),
             **({} if executors is None else {"spark.executor.instances": str(executors)}),
             **self._conf,

@@ -12,11 +12,11 @@ import pytest
 
 from airflow_streaming.checkpoints.backup.backup import take_backup
 from airflow_streaming.checkpoints.backup.live_copy import sources_of
-from airflow_streaming.checkpoints.backup.records import Origin
 from airflow_streaming.checkpoints.reader import query_folders
 from airflow_streaming.checkpoints.restore.restore import Place, restore
 from airflow_streaming.checkpoints.vault.store import open_backup_store
 from airflow_streaming.launch.pipeline_files import read_pipeline
+from airflow_streaming.model.arguments.choices import Origin
 from airflow_streaming.model.pipeline.flows import query_of
 from airflow_streaming.model.records.epoch import Outcome, QueryClaim
 from airflow_streaming.storage.folders import open_folders

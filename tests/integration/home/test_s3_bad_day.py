@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from airflow_streaming.checkpoints.backup.records import Level
 from airflow_streaming.checkpoints.restore.restore import Place, restore
 from airflow_streaming.checkpoints.vault.retention import apply_retention
-from airflow_streaming.checkpoints.vault.retention_policy import RetentionPolicy
 from airflow_streaming.checkpoints.vault.store import open_backup_store
 from airflow_streaming.checkpoints.vault.verify import verify
 from airflow_streaming.exceptions import AlreadyExists, StreamingError
 from airflow_streaming.home.home import open_home
+from airflow_streaming.model.arguments.choices import Level
+from airflow_streaming.model.arguments.keeping import RetentionPolicy
 from airflow_streaming.model.records.control import Change, ChangeKind, DesiredState
 from airflow_streaming.storage.fsspec_store import open_store
 from airflow_streaming.storage.probe import ensure_exclusive

@@ -15,17 +15,12 @@ from airflow_streaming.changes.cutover.plan import CutoverPlan, PairPreflight
 from airflow_streaming.changes.handover.green_start import StoredCheckpoints
 from airflow_streaming.checkpoints.reader import inspect
 from airflow_streaming.exceptions import CheckpointError
+from airflow_streaming.model.arguments.choices import StartWay, SwitchMethod
+from airflow_streaming.model.arguments.terms import CompareTerms, ReadyTerms, SoakTerms
 from airflow_streaming.model.names import other_lane
-from airflow_streaming.model.records.cutover import (
-    CompareTerms,
-    Pair,
-    ReadyTerms,
-    StartWay,
-    SwitchMethod,
-)
+from airflow_streaming.model.records.cutover import Pair
 from airflow_streaming.model.records.cutover_table import CutoverState
 from airflow_streaming.model.records.deployment import Deployment
-from airflow_streaming.model.records.upgrade import SoakTerms
 from airflow_streaming.spark_jobs.runner import Program
 from demo.events import drop
 from demo.feeds.shapes import FEEDS

@@ -12,8 +12,8 @@ import pytest
 
 from airflow_streaming.gates.findings import GateDecision
 from airflow_streaming.live import live
+from airflow_streaming.model.arguments.choices import StartWay
 from airflow_streaming.model.names import other_lane
-from airflow_streaming.model.records.cutover import StartWay
 from airflow_streaming.model.records.cutover_table import CutoverState
 from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.spec import StreamSpec

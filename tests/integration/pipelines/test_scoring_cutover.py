@@ -11,12 +11,13 @@ from typing import Any, Final
 import pytest
 
 from airflow_streaming.live import live
+from airflow_streaming.model.arguments.choices import StartWay
+from airflow_streaming.model.arguments.terms import CompareTerms
 from airflow_streaming.model.names import other_lane
-from airflow_streaming.model.records.cutover import CompareTerms, StartWay
 from airflow_streaming.model.records.cutover_table import CutoverState
 from airflow_streaming.options import CutoverOptions
 from airflow_streaming.spec import StreamSpec
-from airflow_streaming.supervision.readiness.asset_events import EventType
+from airflow_streaming.supervision.readiness.subject import EventType
 from airflow_streaming.testing import StreamTester, compare_rows
 from airflow_streaming.triggers.asset import StreamEventTrigger
 from demo.events import drop

@@ -20,9 +20,10 @@ from airflow_streaming.exceptions import CheckpointError
 from airflow_streaming.gates.findings import GateDecision
 from airflow_streaming.launch.runtime import resolve_runtime
 from airflow_streaming.live import live
+from airflow_streaming.model.arguments.choices import StartWay, SwitchMethod
+from airflow_streaming.model.arguments.terms import CompareTerms
 from airflow_streaming.model.jobs.comparison import CompareReport, CompareResult
 from airflow_streaming.model.names import other_lane
-from airflow_streaming.model.records.cutover import CompareTerms, StartWay, SwitchMethod
 from airflow_streaming.model.records.cutover_table import CutoverCommand, CutoverState
 from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.operators.common.cutover_checks import Comparing

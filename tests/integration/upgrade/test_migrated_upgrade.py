@@ -24,11 +24,13 @@ from airflow_streaming.checkpoints.vault.store import open_backup_store
 from airflow_streaming.exceptions import CheckpointBusy
 from airflow_streaming.gates.change_gate import look_at
 from airflow_streaming.gates.findings import GateDecision
-from airflow_streaming.gates.rehearsal_compare import CLEAN, Answer
+from airflow_streaming.gates.rehearsal_compare import CLEAN
+from airflow_streaming.model.arguments.choices import Answer
+from airflow_streaming.model.arguments.terms import SoakTerms
 from airflow_streaming.model.jobs.drill import SCRATCH_OUTPUT
 from airflow_streaming.model.jobs.rehearsal import Bounds
 from airflow_streaming.model.records.deployment import Deployment
-from airflow_streaming.model.records.upgrade import RollbackMethod, SoakTerms
+from airflow_streaming.model.records.upgrade import RollbackMethod
 from airflow_streaming.model.records.upgrade_table import Stage as Reached
 from airflow_streaming.model.records.upgrade_table import UpgradeCommand
 from airflow_streaming.spark_jobs.migrated_copies import Migrating

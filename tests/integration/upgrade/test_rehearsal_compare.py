@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from airflow_streaming.checkpoints.copies import OfCheckpoints, checkpoints_at
-from airflow_streaming.gates.rehearsal_compare import Answer, Compared
+from airflow_streaming.gates.rehearsal_compare import Compared
 from airflow_streaming.launch.runtime import Runtime, resolve_runtime
+from airflow_streaming.model.arguments.choices import Answer
 from airflow_streaming.model.jobs.rehearsal import Bounds
 from airflow_streaming.spark_jobs.rehearsal_compare import Version, compare_versions
 from airflow_streaming.spark_jobs.runner import Program

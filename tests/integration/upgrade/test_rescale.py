@@ -22,8 +22,9 @@ from airflow_streaming.changes.upgrade.repartition import (
 from airflow_streaming.checkpoints.backup.recorded_sinks import known_sinks
 from airflow_streaming.checkpoints.vault.store import open_backup_store
 from airflow_streaming.exceptions import CheckpointBusy
+from airflow_streaming.model.arguments.terms import SoakTerms
 from airflow_streaming.model.records.control import DesiredState
-from airflow_streaming.model.records.upgrade import RollbackMethod, RollbackPlan, SoakTerms
+from airflow_streaming.model.records.upgrade import RollbackMethod, RollbackPlan
 from airflow_streaming.model.records.upgrade_table import Stage as Reached
 from tests.system.cutovers.applications import GOOD
 from tests.system.cutovers.consumer import new_rows

@@ -26,7 +26,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
 
-from airflow_streaming.model.records.cutover import SwitchMethod
+from airflow_streaming.model.arguments.choices import SwitchMethod
 from tests.conftest import find_runtimes
 from tests.system.cutovers import applications
 from tests.system.cutovers.asked import Asked, Course

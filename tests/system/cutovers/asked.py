@@ -8,7 +8,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
 
-from airflow_streaming.model.records.cutover import StartWay, SwitchMethod
+from airflow_streaming.model.arguments.choices import StartWay, SwitchMethod
 from tests.system.cutovers.stage import QUERY, STREAM
 
 

@@ -6,11 +6,12 @@ from airflow_streaming.changes.cutover.lanes import Compare, LaneContext, Retire
 from airflow_streaming.changes.judging.green import Judgment, judge_reports
 from airflow_streaming.checkpoints.backup.backup import take_backup
 from airflow_streaming.checkpoints.backup.live_copy import sources_of
-from airflow_streaming.checkpoints.backup.records import Origin
 from airflow_streaming.checkpoints.vault.store import open_backup_store
+from airflow_streaming.model.arguments.choices import Origin
+from airflow_streaming.model.arguments.terms import CompareTerms
 from airflow_streaming.model.jobs.comparison import Bound
 from airflow_streaming.model.records.control import Change
-from airflow_streaming.model.records.cutover import CompareTerms, Pair
+from airflow_streaming.model.records.cutover import Pair
 from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.spark_jobs.compare import compare
 from airflow_streaming.storage.folders import open_folders

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from airflow_streaming.live import live
+from airflow_streaming.model.arguments.choices import StartWay
 from airflow_streaming.model.records.control import Change
-from airflow_streaming.model.records.cutover import StartWay
 from airflow_streaming.model.records.cutover_table import (
     CutoverEvent,
     CutoverState,

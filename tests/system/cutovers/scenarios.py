@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from airflow_streaming.model.records.cutover import StartWay, SwitchMethod
+from airflow_streaming.model.arguments.choices import StartWay, SwitchMethod
 from tests.system.cutovers.asked import Asked, Course
 
 _PARALLEL: Final[dict[str, Any]] = {"way": SwitchMethod.PARALLEL}

@@ -27,16 +27,12 @@ from airflow_streaming.changes.handover.green_start import StoredCheckpoints
 from airflow_streaming.exceptions import CutoverRefused
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.launch.local import LocalLauncher
+from airflow_streaming.model.arguments.choices import SinkReplaySemantics, StartWay
+from airflow_streaming.model.arguments.terms import CompareTerms, ReadyTerms, SoakTerms
 from airflow_streaming.model.names import other_lane
-from airflow_streaming.model.records.cutover import (
-    CompareTerms,
-    CutoverTerms,
-    Pair,
-    ReadyTerms,
-    StartWay,
-)
+from airflow_streaming.model.records.cutover import CutoverTerms, Pair
 from airflow_streaming.model.records.cutover_table import CutoverCommand, CutoverEvent, CutoverState
-from airflow_streaming.model.records.upgrade import SinkFacts, SinkReplaySemantics, SoakTerms
+from airflow_streaming.model.records.upgrade import SinkFacts
 from demo.waiting import PATIENCE
 from tests.system.cutovers.asked import Asked, Course
 from tests.system.cutovers.consumer import new_rows

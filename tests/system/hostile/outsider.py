@@ -36,11 +36,11 @@ from types import SimpleNamespace
 from typing import Any, Final
 from urllib.parse import quote
 
-from airflow_streaming.checkpoints.backup.records import Level as Check
 from airflow_streaming.checkpoints.restore.restore import Place, restore
 from airflow_streaming.checkpoints.vault.store import open_backup_store
 from airflow_streaming.checkpoints.vault.verify import verify
 from airflow_streaming.cli import status
+from airflow_streaming.model.arguments.choices import Level as Check
 from airflow_streaming.model.storage import LocalStore
 from tests.integration.plugin.api import PASSWORDS, RUN, add_dag, settings_of
 from tests.integration.plugin.test_routes import make_stream, streaming_app

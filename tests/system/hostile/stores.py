@@ -28,12 +28,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from airflow_streaming.checkpoints.backup.records import Level
 from airflow_streaming.checkpoints.restore.restore import Place, restore
 from airflow_streaming.checkpoints.vault.retention import apply_retention
-from airflow_streaming.checkpoints.vault.retention_policy import RetentionPolicy
 from airflow_streaming.checkpoints.vault.store import open_backup_store
 from airflow_streaming.checkpoints.vault.verify import verify
+from airflow_streaming.model.arguments.choices import Level
+from airflow_streaming.model.arguments.keeping import RetentionPolicy
 from tests.system.hostile.watching import SPECIALS, Counts, Outside, special
 from tests.unit.checkpoints.made import NOON
 from tests.unit.checkpoints.restoring import back_up, run_batches

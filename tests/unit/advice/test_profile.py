@@ -11,7 +11,8 @@ import pytest
 from airflow_streaming.advice.profile import Profile, StateStore, production
 from airflow_streaming.advice.profile_conf import ConfSource, ConfValue, effective, resolve, summary
 from airflow_streaming.exceptions import SpecError
-from airflow_streaming.model.records.upgrade import HABITS, SinkFacts, SinkReplaySemantics
+from airflow_streaming.model.arguments.choices import SinkReplaySemantics
+from airflow_streaming.model.records.upgrade import HABITS, SinkFacts
 from airflow_streaming.model.spark.conf import check_conf_key, parse_spark_version
 from airflow_streaming.model.spark.secret_conf import redact
 from tests.unit.supervision.builders import a_spec

@@ -13,8 +13,8 @@ import pytest
 
 from airflow_streaming.changes import topic_comparison
 from airflow_streaming.changes.topic_comparison import LOOKS, TopicRange, compare_topics
+from airflow_streaming.model.arguments.terms import CompareTerms
 from airflow_streaming.model.jobs.comparison import CompareReport, CompareResult
-from airflow_streaming.model.records.cutover import CompareTerms
 
 SAME, DIFFERS, INCONCLUSIVE = CompareResult.SAME, CompareResult.DIFFERS, CompareResult.INCONCLUSIVE
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)

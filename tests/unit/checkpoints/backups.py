@@ -7,11 +7,10 @@ from typing import Any, Final
 
 from airflow_streaming.checkpoints.backup.records import (
     Backup,
-    Level,
-    Origin,
     UnreadableVerification,
     Verification,
 )
+from airflow_streaming.model.arguments.choices import Level, Origin
 
 DAY_ONE: Final = datetime(2026, 3, 2, tzinfo=UTC)
 """A Monday."""

@@ -9,8 +9,9 @@ from datetime import UTC, datetime, timedelta
 
 from airflow_streaming.checkpoints.backup.bundles import BundleWriter, writer_of
 from airflow_streaming.checkpoints.backup.index import LARGE
-from airflow_streaming.checkpoints.backup.records import Backup, Member, Origin, QueryBackup
+from airflow_streaming.checkpoints.backup.records import Backup, Member, QueryBackup
 from airflow_streaming.checkpoints.vault.store import BackupStore, open_backup_store
+from airflow_streaming.model.arguments.choices import Origin
 from airflow_streaming.model.spark.listing import FileStat
 from airflow_streaming.storage.blobs import Blobs
 from airflow_streaming.storage.fsspec_blobs import open_blobs

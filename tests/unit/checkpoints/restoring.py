@@ -14,12 +14,13 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 from airflow_streaming.checkpoints.backup.backup import take_backup
 from airflow_streaming.checkpoints.backup.live_copy import sources_of
-from airflow_streaming.checkpoints.backup.records import Backup, Origin
+from airflow_streaming.checkpoints.backup.records import Backup
 from airflow_streaming.checkpoints.read.formats import PINNED_SINCE, newer_than
 from airflow_streaming.checkpoints.reader import inspect
 from airflow_streaming.checkpoints.restore import local_target
 from airflow_streaming.checkpoints.restore.replay import RefusalCode
 from airflow_streaming.checkpoints.vault.store import BackupStore, open_backup_store
+from airflow_streaming.model.arguments.choices import Origin
 from airflow_streaming.storage.folders import open_folders
 
 # What Spark 4.1 pins in every plan, by its names alone.

@@ -9,17 +9,11 @@ from typing import Any, Final
 import pytest
 
 from airflow_streaming.checkpoints.backup.bundles import writer_of
-from airflow_streaming.checkpoints.backup.records import (
-    Backup,
-    Level,
-    Member,
-    Origin,
-    QueryBackup,
-    Verification,
-)
+from airflow_streaming.checkpoints.backup.records import Backup, Member, QueryBackup, Verification
 from airflow_streaming.checkpoints.vault.retention import Retained, apply_retention
-from airflow_streaming.checkpoints.vault.retention_policy import RetentionPolicy
 from airflow_streaming.checkpoints.vault.store import BackupStore
+from airflow_streaming.model.arguments.choices import Level, Origin
+from airflow_streaming.model.arguments.keeping import RetentionPolicy
 from tests.unit.checkpoints.remembered import NOON, Call, RememberedBlobs
 
 LAST: Final = RetentionPolicy(keep_last=1)

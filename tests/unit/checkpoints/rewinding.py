@@ -15,7 +15,8 @@ from airflow_streaming.checkpoints.restore import sink_rewind
 from airflow_streaming.checkpoints.restore.sink_output import Move, Output, open_output
 from airflow_streaming.checkpoints.restore.sink_rewind import SinkRewind
 from airflow_streaming.checkpoints.vault.store import BackupStore
-from airflow_streaming.model.records.upgrade import SinkFacts, SinkReplaySemantics
+from airflow_streaming.model.arguments.choices import SinkReplaySemantics
+from airflow_streaming.model.records.upgrade import SinkFacts
 from airflow_streaming.storage.folders import open_folders
 from tests.unit.checkpoints.filesink import FileSink
 from tests.unit.checkpoints.restoring import Life

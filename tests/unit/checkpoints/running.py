@@ -12,8 +12,9 @@ from pathlib import Path
 from airflow_streaming.checkpoints.backup.backup import take_backup
 from airflow_streaming.checkpoints.backup.index import LARGE
 from airflow_streaming.checkpoints.backup.live_copy import Source
-from airflow_streaming.checkpoints.backup.records import Backup, Origin
+from airflow_streaming.checkpoints.backup.records import Backup
 from airflow_streaming.checkpoints.vault.store import BackupStore
+from airflow_streaming.model.arguments.choices import Origin
 from airflow_streaming.storage.folders import Folders, open_folders
 
 NOW = datetime(2026, 11, 21, 8, tzinfo=UTC)

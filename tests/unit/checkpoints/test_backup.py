@@ -12,10 +12,10 @@ from fsspec.implementations.local import LocalFileSystem
 
 from airflow_streaming.checkpoints.backup.backup import take_backup
 from airflow_streaming.checkpoints.backup.live_copy import Source, sources_of
-from airflow_streaming.checkpoints.backup.records import Origin
 from airflow_streaming.checkpoints.progress import Phase, ProgressNow
 from airflow_streaming.checkpoints.vault.store import BackupStore
 from airflow_streaming.exceptions import CheckpointRefused
+from airflow_streaming.model.arguments.choices import Origin
 from airflow_streaming.storage.folders import open_folders
 from tests.golden import golden_checkpoint
 from tests.unit.checkpoints.live import Live

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from airflow_streaming.checkpoints.backup.backup import take_backup
-from airflow_streaming.checkpoints.backup.records import Origin
 from airflow_streaming.checkpoints.progress import ProgressNow
 from airflow_streaming.checkpoints.vault.store import BackupStore
 from airflow_streaming.exceptions import CheckpointBusy
+from airflow_streaming.model.arguments.choices import Origin
 from tests.unit.checkpoints.live import Live
 from tests.unit.checkpoints.running import (
     at,

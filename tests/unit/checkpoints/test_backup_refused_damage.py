@@ -11,11 +11,11 @@ import pytest
 
 from airflow_streaming.checkpoints.backup.backup import take_backup
 from airflow_streaming.checkpoints.backup.live_copy import sources_of
-from airflow_streaming.checkpoints.backup.records import Origin
 from airflow_streaming.checkpoints.read.report import FindingCode
 from airflow_streaming.checkpoints.reader import inspect
 from airflow_streaming.checkpoints.vault.store import open_backup_store
 from airflow_streaming.exceptions import CheckpointRefused
+from airflow_streaming.model.arguments.choices import Origin
 from airflow_streaming.storage.folders import open_folders
 from tests.golden import golden_checkpoint
 

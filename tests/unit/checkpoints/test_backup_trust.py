@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_streaming.checkpoints.backup.records import Level
 from airflow_streaming.checkpoints.vault.backup_trust import BackupTrust, LastWord, last_word
+from airflow_streaming.model.arguments.choices import Level
 from tests.unit.checkpoints.backups import a_backup, torn, verified
 
 TORN = None

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from airflow_streaming.checkpoints.backup.records import Backup, Origin, QueryBackup
+from airflow_streaming.checkpoints.backup.records import Backup, QueryBackup
 from airflow_streaming.checkpoints.drill_cut import choose_spark, describe_spark, plan_cut
+from airflow_streaming.model.arguments.choices import Origin
 from airflow_streaming.model.jobs.drill import (
     INPUT_GONE,
     DrilledQuery,

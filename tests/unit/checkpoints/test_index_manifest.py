@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from airflow_streaming.checkpoints.backup.index import MAX_MANIFEST_BYTES, backup_id, seal, unseal
-from airflow_streaming.checkpoints.backup.records import Backup, BundleUse, Origin, QueryBackup
+from airflow_streaming.checkpoints.backup.records import Backup, BundleUse, QueryBackup
 from airflow_streaming.exceptions import BackupDamaged, RecordError
+from airflow_streaming.model.arguments.choices import Origin
 
 NOON = datetime(2026, 11, 3, 12, tzinfo=UTC)
 USE = BundleUse(index="ab" * 32, index_size=100, chosen="0-4,7")

@@ -15,13 +15,13 @@ from typing import Any
 
 import pytest
 
-from airflow_streaming.checkpoints.backup.records import Level
 from airflow_streaming.checkpoints.reader import inspect
 from airflow_streaming.checkpoints.restore.restore import Place, restore
 from airflow_streaming.checkpoints.vault.verify import verify
 from airflow_streaming.exceptions import RecordError
 from airflow_streaming.gates.findings import GateDecision
 from airflow_streaming.gates.version_gate import gate_version
+from airflow_streaming.model.arguments.choices import Level
 from airflow_streaming.model.spark.logs import NamedSink, parse_commit_log
 from airflow_streaming.reports.checkpoint import checkpoint_report
 from airflow_streaming.reports.markdown import markdown

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from airflow_streaming.checkpoints.backup.records import Backup, Origin
+from airflow_streaming.checkpoints.backup.records import Backup
 from airflow_streaming.checkpoints.backup.stream_backup import BackupRequest, back_up_stream
 from airflow_streaming.home.home import StreamHome
+from airflow_streaming.model.arguments.choices import Origin
 from airflow_streaming.model.names import Layout
 from airflow_streaming.model.spark.plan import QueryPlan, SinkPlan
 from airflow_streaming.model.storage import LocalStore

@@ -6,8 +6,9 @@ from datetime import timedelta
 
 import pytest
 
-from airflow_streaming.checkpoints.backup.records import Backup, Level, Verification
+from airflow_streaming.checkpoints.backup.records import Backup, Verification
 from airflow_streaming.checkpoints.vault.retention_policy import judge_age
+from airflow_streaming.model.arguments.choices import Level
 from tests.unit.checkpoints.backups import a_backup, at, verified
 
 OLD, NEW = a_backup(1), a_backup(9)

@@ -34,8 +34,9 @@ from airflow_streaming.checkpoints.restore.replay import (
     RefusalCode,
     RestorePlan,
 )
+from airflow_streaming.model.arguments.choices import SinkReplaySemantics
 from airflow_streaming.model.observation import DriverLiveness
-from airflow_streaming.model.records.upgrade import SinkFacts, SinkReplaySemantics
+from airflow_streaming.model.records.upgrade import SinkFacts
 from tests.unit.checkpoints.backups import a_backup
 
 

@@ -6,12 +6,13 @@ from datetime import timedelta
 
 import pytest
 
-from airflow_streaming.checkpoints.backup.records import Backup, Level, Verification
+from airflow_streaming.checkpoints.backup.records import Backup, Verification
 from airflow_streaming.checkpoints.vault.holds import ActiveHolders, DoomedObjects
 from airflow_streaming.checkpoints.vault.layout import check_path, index_path
-from airflow_streaming.checkpoints.vault.retention_policy import RetentionPolicy
 from airflow_streaming.checkpoints.vault.store import BackupStore
 from airflow_streaming.exceptions import RecordError
+from airflow_streaming.model.arguments.choices import Level
+from airflow_streaming.model.arguments.keeping import RetentionPolicy
 from tests.unit.checkpoints.remembered import NOON, RememberedBlobs
 from tests.unit.checkpoints.retaining import (
     HOUR,

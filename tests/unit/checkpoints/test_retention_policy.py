@@ -10,13 +10,11 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from airflow_streaming.checkpoints.backup.records import Backup, Level, Origin, Verification
-from airflow_streaming.checkpoints.vault.retention_policy import (
-    RetentionPlan,
-    RetentionPolicy,
-    plan_retention,
-)
+from airflow_streaming.checkpoints.backup.records import Backup, Verification
+from airflow_streaming.checkpoints.vault.retention_policy import RetentionPlan, plan_retention
 from airflow_streaming.exceptions import SpecError
+from airflow_streaming.model.arguments.choices import Level, Origin
+from airflow_streaming.model.arguments.keeping import RetentionPolicy
 from tests.unit.checkpoints.backups import a_backup, at, torn, verified
 
 FEW = settings(max_examples=40, deadline=None)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_streaming.checkpoints.backup.records import Origin
 from airflow_streaming.checkpoints.vault.retention_policy import (
     ChangeStanding,
     ForChange,
-    RetentionPolicy,
     change_of,
     changes_of,
     facts_for,
     plan_retention,
     spare,
 )
+from airflow_streaming.model.arguments.choices import Origin
+from airflow_streaming.model.arguments.keeping import RetentionPolicy
 from tests.unit.checkpoints.backups import a_backup, at
 
 HOME = "s3://lake/streams"

@@ -16,8 +16,8 @@ from airflow_streaming.checkpoints.restore.sink_output import open_output
 from airflow_streaming.checkpoints.restore.sink_rewind import SinkRewind
 from airflow_streaming.checkpoints.vault.store import BackupStore
 from airflow_streaming.exceptions import CheckpointRefused
+from airflow_streaming.model.arguments.choices import SinkReplaySemantics
 from airflow_streaming.model.arguments.rewinding import Rewinding
-from airflow_streaming.model.records.upgrade import SinkReplaySemantics
 from tests.unit.checkpoints.filesink import NOON_MS, FileSink
 from tests.unit.checkpoints.restoring import Life
 from tests.unit.checkpoints.rewinding import (

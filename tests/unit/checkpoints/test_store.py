@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from airflow_streaming.checkpoints.backup.index import seal
-from airflow_streaming.checkpoints.backup.records import Level
 from airflow_streaming.checkpoints.vault.layout import manifest_path
 from airflow_streaming.checkpoints.vault.store import BackupStore, open_backup_store
 from airflow_streaming.checkpoints.vault.verify import verify
@@ -20,6 +19,7 @@ from airflow_streaming.exceptions import (
     HomeUnavailable,
     RecordError,
 )
+from airflow_streaming.model.arguments.choices import Level
 from tests.unit.checkpoints.made import NOON, STREAM, make_backup, sizes, some_files
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from airflow_streaming.checkpoints.backup.bundles import writer_of
-from airflow_streaming.checkpoints.backup.records import Level
 from airflow_streaming.checkpoints.vault.store import BackupStore
 from airflow_streaming.checkpoints.vault.verify import verify
+from airflow_streaming.model.arguments.choices import Level
 from tests.unit.checkpoints.made import NOON, STREAM, copy_into, make_backup, sizes, some_files
 
 LARGE_FILE = ("0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "a", "b", "c", "d", "e", "f")

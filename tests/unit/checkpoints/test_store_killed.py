@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from airflow_streaming.checkpoints.backup.records import Level
 from airflow_streaming.checkpoints.vault.store import BackupStore
 from airflow_streaming.checkpoints.vault.verify import verify
+from airflow_streaming.model.arguments.choices import Level
 from tests.unit.checkpoints.dying import DyingBlobs, Killed
 from tests.unit.checkpoints.made import NOON, STREAM, local_store, make_backup, sizes, some_files
 

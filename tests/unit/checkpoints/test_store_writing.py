@@ -10,12 +10,12 @@ import pytest
 
 from airflow_streaming.checkpoints.backup.bundles import writer_of
 from airflow_streaming.checkpoints.backup.index import LARGE
-from airflow_streaming.checkpoints.backup.records import Level
 from airflow_streaming.checkpoints.vault.holds import DoomedObjects
 from airflow_streaming.checkpoints.vault.layout import index_path, pack_path
 from airflow_streaming.checkpoints.vault.store import BackupStore
 from airflow_streaming.checkpoints.vault.verify import verify
 from airflow_streaming.exceptions import CheckpointBusy, HomeUnavailable, RecordError
+from airflow_streaming.model.arguments.choices import Level
 from airflow_streaming.storage.blobs import Elsewhere
 from tests.unit.checkpoints.made import (
     NOON,

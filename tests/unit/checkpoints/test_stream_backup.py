@@ -9,9 +9,9 @@ from typing import Any, cast
 
 import pytest
 
-from airflow_streaming.checkpoints.backup.records import Origin
 from airflow_streaming.checkpoints.backup.stream_backup import BackupRequest, stream_sources
 from airflow_streaming.exceptions import CheckpointRefused
+from airflow_streaming.model.arguments.choices import Origin
 from airflow_streaming.model.records.epoch import LaunchCause
 from airflow_streaming.model.status import CheckpointOrigin
 from tests.unit.checkpoints.restoring import run_batches

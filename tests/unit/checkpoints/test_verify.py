@@ -9,12 +9,13 @@ import pytest
 
 from airflow_streaming.checkpoints.backup.bundles import writer_of
 from airflow_streaming.checkpoints.backup.index import LARGE, seal
-from airflow_streaming.checkpoints.backup.records import Backup, Level, Verification
+from airflow_streaming.checkpoints.backup.records import Backup, Verification
 from airflow_streaming.checkpoints.vault.contents import Contents, contents, verified
 from airflow_streaming.checkpoints.vault.layout import index_path, manifest_path
 from airflow_streaming.checkpoints.vault.store import BackupStore
 from airflow_streaming.checkpoints.vault.verify import Examination, verify
 from airflow_streaming.exceptions import BackupDamaged, BackupNotFound, HomeUnavailable, RecordError
+from airflow_streaming.model.arguments.choices import Level
 from airflow_streaming.model.jobs.drill import Drilled
 from tests.system.corruptions import corrupt
 from tests.unit.checkpoints.made import NOON, STREAM, local_store, make_backup, some_files

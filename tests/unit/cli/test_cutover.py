@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from airflow_streaming.cli.main import main
-from airflow_streaming.model.records.cutover import SwitchMethod
+from airflow_streaming.model.arguments.choices import SwitchMethod
 from airflow_streaming.model.records.cutover_table import CutoverCommand, CutoverState
 from tests.unit.changes.cutover.cutting import Cutting
 

@@ -10,10 +10,11 @@ import pytest
 
 from airflow_streaming.checkpoints.backup.backup import take_backup
 from airflow_streaming.checkpoints.backup.live_copy import sources_of
-from airflow_streaming.checkpoints.backup.records import Backup, Origin
+from airflow_streaming.checkpoints.backup.records import Backup
 from airflow_streaming.checkpoints.vault.store import open_backup_store
 from airflow_streaming.gates.rehearsal import Rehearsed
 from airflow_streaming.home.home import Home, init_home
+from airflow_streaming.model.arguments.choices import Origin
 from airflow_streaming.model.jobs.drill import SCRATCH_OUTPUT
 from airflow_streaming.services.disaster import drill as module
 from airflow_streaming.spark_jobs.runner import Program

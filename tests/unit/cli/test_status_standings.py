@@ -18,8 +18,9 @@ from airflow_streaming.model.records.epoch import Outcome
 from airflow_streaming.model.records.restart_decision import RestartAction
 from airflow_streaming.plugins.views import StreamWatch
 from airflow_streaming.supervision.observer import Observer
-from airflow_streaming.supervision.readiness.conditions import Condition, gate
-from airflow_streaming.supervision.readiness.snapshot import ReadinessState, sight_of
+from airflow_streaming.supervision.readiness.conditions import gate
+from airflow_streaming.supervision.readiness.snapshot import sight_of
+from airflow_streaming.supervision.readiness.subject import Condition, ReadinessState
 from tests.unit.cli.host import GONE, RUNNING, FakeHost, Run, begin, end
 from tests.unit.home.make import NOON, make_decision, make_epoch, make_query, make_status
 

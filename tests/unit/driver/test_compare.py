@@ -13,6 +13,7 @@ import pytest
 
 from airflow_streaming.driver.jobs.compare import MOST_LOOKS, Comparison
 from airflow_streaming.driver.jobs.compare_columns import Unfit, columns_that_differ, was_replaced
+from airflow_streaming.model.arguments.terms import CompareTerms
 from airflow_streaming.model.jobs.comparison import (
     PAUSE,
     Bound,
@@ -21,7 +22,6 @@ from airflow_streaming.model.jobs.comparison import (
     ComparisonRequest,
     SideFound,
 )
-from airflow_streaming.model.records.cutover import CompareTerms
 from tests.unit.supervision.builders import NOW
 
 TERMS = CompareTerms(stream="sales", time="at")

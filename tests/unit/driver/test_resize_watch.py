@@ -48,6 +48,7 @@ class Cluster:
         self.calls: list[str] = []
         self.failure: Exception | None = None
         self.on_remove: Any = lambda: None
+        self.on_spread: Any = lambda: None
 
     def alive(self) -> list[str]:
         return list(self.ids)
@@ -78,6 +79,7 @@ class Cluster:
         return self.loaded
 
     def spread_state(self, queries: Sequence[Any]) -> None:
+        self.on_spread()
         self.spread.extend(queries)
 
 
@@ -151,13 +153,39 @@ def cluster_of(driver: Driver) -> Cluster:
     return driver.cluster
 
 
-def test_more_executors_come_without_a_hold_and_the_state_is_spread(driver: Driver) -> None:
+def test_the_state_is_spread_over_new_executors_between_two_batches(driver: Driver) -> None:
+    cluster, seen = cluster_of(driver), []
+    cluster.loaded = {"0": 4, "1": 4}
+    cluster.on_spread = lambda: seen.extend(
+        query.lock.planned == query.lock.committed for query in driver.queries
+    )
+    driver.change(UP)
+
+    driver.answered()
+
+    assert seen == [True, True]
+    assert cluster.spread == ["java a", "java b"]
+    assert driver.end().state_partitions == 8
+    for query in driver.queries:
+        moves(query.lock)
+
+
+def test_state_of_a_query_that_cannot_be_held_stays(driver: Driver) -> None:
+    cluster_of(driver).loaded = {"0": 4}
+    driver.queries[1].lock.refusal = lambda: "runs continuously"  # type: ignore[method-assign]
+    driver.change(UP)
+
+    assert driver.answered().executors == 4
+    assert cluster_of(driver).spread == []
+    moves(driver.queries[0].lock)
+
+
+def test_more_executors_come_without_a_hold(driver: Driver) -> None:
     driver.change(UP)
 
     status = driver.answered()
 
     assert (status.executors, status.state, status.since) == (4, Resizing.IN_PLACE, NOON)
-    assert cluster_of(driver).spread == ["java a", "java b"]
     assert driver.end().executors == 4
     assert driver.end().held_s == 0
     assert not any(query.notes for query in driver.queries), "no query was held"
@@ -362,8 +390,7 @@ def test_an_answer_that_the_home_did_not_take_is_written_later(driver: Driver) -
     driver.change(UP)
     driver.watch.look()
     driver.store.present = False
-    driver.watch.look()
-    assert driver.watch.status().state is Resizing.IN_PLACE
+    assert driver.answered().state is Resizing.IN_PLACE
     driver.store.present = True
     driver.watch.look()
 

@@ -11,16 +11,15 @@ from typing import Any, Final, Protocol
 
 import pytest
 
-from airflow_streaming.changes.pruning.decide import PrunePolicy
-from airflow_streaming.checkpoints.backup.records import Level
 from airflow_streaming.checkpoints.restore.restore import Place, restore
 from airflow_streaming.checkpoints.vault.deletion import delete_named
 from airflow_streaming.checkpoints.vault.retention import apply_retention
-from airflow_streaming.checkpoints.vault.retention_policy import RetentionPolicy
 from airflow_streaming.checkpoints.vault.verify import verify
 from airflow_streaming.exceptions import BackupNotFound, HomeUnavailable
 from airflow_streaming.home.home import open_home
 from airflow_streaming.launch.local import LocalLauncher
+from airflow_streaming.model.arguments.choices import Level
+from airflow_streaming.model.arguments.keeping import PrunePolicy, RetentionPolicy
 from airflow_streaming.model.arguments.policies import RestartPolicy
 from airflow_streaming.model.names import other_lane
 from airflow_streaming.model.records.control import ChangeOutcome

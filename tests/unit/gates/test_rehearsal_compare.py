@@ -9,7 +9,6 @@ import pytest
 from airflow_streaming.gates.findings import GateDecision, GateFinding, GateReport, worst
 from airflow_streaming.gates.rehearsal import RULES
 from airflow_streaming.gates.rehearsal_compare import (
-    Answer,
     Bag,
     Compared,
     ComparedQuery,
@@ -19,6 +18,7 @@ from airflow_streaming.gates.rehearsal_compare import (
     findings_after,
     findings_of_migration,
 )
+from airflow_streaming.model.arguments.choices import Answer
 from airflow_streaming.model.jobs.rehearsal import RehearsalEvent, Seen
 from airflow_streaming.spark_jobs.rehearsal_compare import side_of
 

@@ -8,8 +8,6 @@ from typing import Final
 from airflow_streaming.checkpoints.backup.records import (
     Backup,
     BundleUse,
-    Level,
-    Origin,
     QueryBackup,
     RestoreMarker,
     Verification,
@@ -19,8 +17,17 @@ from airflow_streaming.checkpoints.vault.deletion import BackupRemoval
 from airflow_streaming.checkpoints.vault.holds import ActiveHolders, GcCandidate, GcDeleting, Hold
 from airflow_streaming.gates.findings import GateDecision, GateFinding
 from airflow_streaming.gates.rehearsal import Pace, Rehearsed, RehearsedQuery
-from airflow_streaming.gates.rehearsal_compare import Answer, Compared, ComparedQuery
+from airflow_streaming.gates.rehearsal_compare import Compared, ComparedQuery
+from airflow_streaming.model.arguments.choices import (
+    Answer,
+    Level,
+    Origin,
+    SinkReplaySemantics,
+    StartWay,
+    SwitchMethod,
+)
 from airflow_streaming.model.arguments.policies import Blackout, RestartPolicy
+from airflow_streaming.model.arguments.terms import CompareTerms, SoakTerms
 from airflow_streaming.model.health_rules import HealthRule, HealthRules, Severity
 from airflow_streaming.model.jobs.comparison import (
     Bound,
@@ -104,13 +111,10 @@ from airflow_streaming.model.records.control import (
 )
 from airflow_streaming.model.records.cutover import (
     CheckResult,
-    CompareTerms,
     CutoverTerms,
     LiveRecord,
     Pair,
     Result,
-    StartWay,
-    SwitchMethod,
 )
 from airflow_streaming.model.records.cutover_table import (
     CutoverEvent,
@@ -141,8 +145,6 @@ from airflow_streaming.model.records.upgrade import (
     RollbackPlan,
     RunReport,
     SinkFacts,
-    SinkReplaySemantics,
-    SoakTerms,
     UpgradeTerms,
 )
 from airflow_streaming.model.records.upgrade_table import Stage, UpgradeEvent, UpgradeTransition

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from airflow_streaming.changes.judging.lane_figures import bound_of
+from airflow_streaming.model.arguments.terms import CompareTerms
 from airflow_streaming.model.jobs.comparison import (
     Bound,
     ColumnDiffers,
@@ -25,7 +26,6 @@ from airflow_streaming.model.jobs.comparison import (
     common_time,
     judge_comparison,
 )
-from airflow_streaming.model.records.cutover import CompareTerms
 from airflow_streaming.reports.comparison import comparison_report
 from airflow_streaming.reports.markdown import markdown
 from tests.unit.supervision.builders import NOW, a_batch, minutes, seconds

@@ -17,9 +17,9 @@ from airflow_streaming.changes.cutover.plan import CutoverPlan, CutoverPreflight
 from airflow_streaming.changes.judging.methods import WaysReport
 from airflow_streaming.gates.findings import GateReport
 from airflow_streaming.home.home import StreamHome
+from airflow_streaming.model.arguments.terms import CompareTerms
 from airflow_streaming.model.codec import encode
 from airflow_streaming.model.names import other_lane
-from airflow_streaming.model.records.cutover import CompareTerms
 from airflow_streaming.model.records.cutover_table import CutoverCommand
 from airflow_streaming.operators.common.cutover import CutoverTask, names_of
 from airflow_streaming.operators.common.run_report import push_recorded

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_streaming.checkpoints.vault.retention_policy import RetentionPolicy
+from airflow_streaming.model.arguments.keeping import RetentionPolicy
 from airflow_streaming.operators.backup import CheckpointRetentionOperator
 from airflow_streaming.operators.restore import CheckpointRestoreOperator
 from tests.unit.checkpoints.restoring import run_batches

@@ -12,9 +12,9 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from airflow_streaming.checkpoints.backup import backup as backup_module
-from airflow_streaming.checkpoints.backup.records import Level, Origin
 from airflow_streaming.checkpoints.vault.store import open_backup_store
 from airflow_streaming.exceptions import BackupStoreMissing, CheckpointBusy
+from airflow_streaming.model.arguments.choices import Level, Origin
 from airflow_streaming.model.status import CheckpointOrigin
 from airflow_streaming.operators.backup import CheckpointBackupOperator
 from airflow_streaming.operators.common.checkpoint import Terminated

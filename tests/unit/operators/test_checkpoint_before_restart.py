@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
-from airflow_streaming.checkpoints.backup.records import Origin
+from airflow_streaming.model.arguments.choices import Origin
 from tests.unit.operators.checkpoints import checkpoint_of, store_of
 from tests.unit.world import World
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
-from airflow_streaming.checkpoints.backup.records import Origin
 from airflow_streaming.exceptions import SpecError
+from airflow_streaming.model.arguments.choices import Origin
 from airflow_streaming.operators.restore import CheckpointRestoreOperator
 from tests.unit.checkpoints.restoring import is_sound_at, run_batches
 from tests.unit.operators.checkpoints import back_up, checkpoint_of, ours, stop, store_of

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from airflow_streaming.checkpoints.backup.records import Origin
 from airflow_streaming.checkpoints.backup.stream_backup import BackupRequest, back_up_stream
-from airflow_streaming.checkpoints.vault.retention_policy import RetentionPolicy, facts_for
+from airflow_streaming.checkpoints.vault.retention_policy import facts_for
+from airflow_streaming.model.arguments.choices import Origin
+from airflow_streaming.model.arguments.keeping import RetentionPolicy
 from airflow_streaming.model.records.control import ChangeEnd, ChangeOutcome
 from airflow_streaming.operators.backup import CheckpointRetentionOperator
 from tests.unit.operators.checkpoints import back_up, ours, store_of

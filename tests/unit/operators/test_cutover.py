@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, TaskDeferred
 
-from airflow_streaming.model.records.cutover import SwitchMethod
+from airflow_streaming.model.arguments.choices import SwitchMethod
 from airflow_streaming.model.records.cutover_table import CutoverCommand
 from airflow_streaming.operators.common.cutover_checks import CheckFailed
 from airflow_streaming.operators.cutover_preflight import what_is_given_up

@@ -14,6 +14,8 @@ import pytest
 from airflow_streaming.changes.topic_comparison import TopicRange
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.home.home import StreamHome
+from airflow_streaming.model.arguments.choices import StartWay, SwitchMethod
+from airflow_streaming.model.arguments.terms import CompareTerms
 from airflow_streaming.model.jobs.comparison import (
     Bound,
     CompareReport,
@@ -22,13 +24,7 @@ from airflow_streaming.model.jobs.comparison import (
 )
 from airflow_streaming.model.names import Layout
 from airflow_streaming.model.records.control import Change, ChangeKind
-from airflow_streaming.model.records.cutover import (
-    CompareTerms,
-    CutoverTerms,
-    Pair,
-    StartWay,
-    SwitchMethod,
-)
+from airflow_streaming.model.records.cutover import CutoverTerms, Pair
 from airflow_streaming.model.spark.plan import OperatorKind, OperatorPlan, QueryPlan, SinkPlan
 from airflow_streaming.model.spark.secrets import REDACTED
 from airflow_streaming.model.status import Status

@@ -25,8 +25,8 @@ from airflow_streaming.gates.findings import (
 )
 from airflow_streaming.gates.migration.migrations import MigratableReport
 from airflow_streaming.home.home import StreamHome
+from airflow_streaming.model.arguments.terms import CompareTerms
 from airflow_streaming.model.jobs.migration import StateMigration
-from airflow_streaming.model.records.cutover import CompareTerms
 from airflow_streaming.model.records.cutover_table import CutoverCommand
 from airflow_streaming.model.spark.plan import QueryPlan, ScriptPlan, SinkPlan
 from airflow_streaming.model.wire import decode

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from airflow_streaming.changes.pruning.decide import PrunePolicy
 from airflow_streaming.exceptions import SpecError
+from airflow_streaming.model.arguments.keeping import PrunePolicy
 from airflow_streaming.operators.prune import StreamPruneOperator, prune_policy_of
 from tests.unit.home.make import SCRIPT, make_deployment
 from tests.unit.world import World

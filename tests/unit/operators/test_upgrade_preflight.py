@@ -18,7 +18,8 @@ from airflow_streaming.exceptions import LaunchError, SpecError
 from airflow_streaming.gates.findings import GateDecision, GateFinding, GateReport, report_of
 from airflow_streaming.gates.migration.migrations import MigratableReport
 from airflow_streaming.gates.rehearsal import Pace, Rehearsed, RehearsedQuery
-from airflow_streaming.gates.rehearsal_compare import Answer, Compared, ComparedQuery
+from airflow_streaming.gates.rehearsal_compare import Compared, ComparedQuery
+from airflow_streaming.model.arguments.choices import Answer
 from airflow_streaming.model.jobs.drill import SCRATCH_OUTPUT
 from airflow_streaming.model.jobs.migration import StateMigration
 from airflow_streaming.model.jobs.rehearsal import Ending

@@ -14,8 +14,8 @@ from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, TaskDeferred
 
 from airflow_streaming.changes.upgrade.engine import UpgradeInPlace
+from airflow_streaming.model.arguments.terms import SoakTerms
 from airflow_streaming.model.codec import encode
-from airflow_streaming.model.records.upgrade import SoakTerms
 from airflow_streaming.operators.common.run_report import push_recorded
 from airflow_streaming.operators.common.upgrade import UpgradeTask
 from airflow_streaming.options import UpgradeOptions

@@ -13,7 +13,7 @@ from airflow.sdk import DAG
 
 from airflow_streaming.changes.pointers.file import PointerFile
 from airflow_streaming.exceptions import SpecError
-from airflow_streaming.model.records.cutover import CompareTerms, ReadyTerms
+from airflow_streaming.model.arguments.terms import CompareTerms, ReadyTerms
 from airflow_streaming.options import (
     Approval,
     CutoverOptions,

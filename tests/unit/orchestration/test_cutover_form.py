@@ -13,7 +13,7 @@ from airflow.sdk.exceptions import ParamValidationError
 from airflow.serialization.serialized_objects import DagSerialization
 
 from airflow_streaming.exceptions import SpecError
-from airflow_streaming.model.records.upgrade import SoakTerms
+from airflow_streaming.model.arguments.terms import SoakTerms
 from airflow_streaming.options import CutoverOptions
 from airflow_streaming.orchestration.blue_green import blue_green
 from airflow_streaming.orchestration.cutover_form import cutover_params

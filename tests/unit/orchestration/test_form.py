@@ -11,7 +11,7 @@ import pytest
 from airflow.sdk import DAG, Param
 from airflow.sdk.exceptions import ParamValidationError
 
-from airflow_streaming.model.records.upgrade import SoakTerms
+from airflow_streaming.model.arguments.terms import SoakTerms
 from airflow_streaming.operators.common.form_edits import bounded
 from airflow_streaming.options import CutoverOptions, RestartOptions, UpgradeOptions
 from airflow_streaming.orchestration.blue_green import blue_green

@@ -23,7 +23,7 @@ from airflow_streaming.sensors.stream import (
     StreamProgressSensor,
     StreamWatermarkSensor,
 )
-from airflow_streaming.supervision.readiness.conditions import Condition
+from airflow_streaming.supervision.readiness.subject import Condition
 from airflow_streaming.triggers.gate import GateTrigger
 from tests.unit.sensors.gates import BEGUN, a_batch, commit
 from tests.unit.supervision.checkpoints import Checkpoint

@@ -14,6 +14,7 @@ import pytest
 from airflow_streaming.checkpoints.progress import Phase, ProgressNow
 from airflow_streaming.cli.main import main
 from airflow_streaming.launch.runtime import Runtime
+from airflow_streaming.model.arguments.terms import CompareTerms
 from airflow_streaming.model.jobs.comparison import (
     Bound,
     CompareReport,
@@ -21,7 +22,6 @@ from airflow_streaming.model.jobs.comparison import (
     GroupDiffers,
     SideFound,
 )
-from airflow_streaming.model.records.cutover import CompareTerms
 from airflow_streaming.spark_jobs.compare import Outputs, compare, compare_all
 from tests.unit.supervision.builders import NOW, a_deployment
 

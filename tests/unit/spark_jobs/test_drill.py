@@ -14,11 +14,12 @@ from typing import Any
 import psutil
 import pytest
 
-from airflow_streaming.checkpoints.backup.records import Backup, Origin, QueryBackup
+from airflow_streaming.checkpoints.backup.records import Backup, QueryBackup
 from airflow_streaming.checkpoints.progress import ProgressNow
 from airflow_streaming.exceptions import ApplicationNotFound, RuntimeNotFound, SpecError
 from airflow_streaming.home.home import Home
 from airflow_streaming.launch.runtime import Runtime
+from airflow_streaming.model.arguments.choices import Origin
 from airflow_streaming.model.jobs.drill import (
     SCRATCH_OUTPUT,
     Drilled,

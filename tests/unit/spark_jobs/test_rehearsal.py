@@ -15,7 +15,6 @@ import pytest
 
 from airflow_streaming.checkpoints.backup.backup import take_backup
 from airflow_streaming.checkpoints.backup.live_copy import Source
-from airflow_streaming.checkpoints.backup.records import Origin
 from airflow_streaming.checkpoints.copies import (
     OfBackup,
     OfCheckpoints,
@@ -30,6 +29,7 @@ from airflow_streaming.gates.findings import GateDecision
 from airflow_streaming.gates.rehearsal import Rehearsed
 from airflow_streaming.home.home import Home
 from airflow_streaming.launch.runtime import Runtime
+from airflow_streaming.model.arguments.choices import Origin
 from airflow_streaming.model.jobs.drill import SCRATCH_OUTPUT
 from airflow_streaming.model.jobs.rehearsal import (
     Bounds,

@@ -10,13 +10,13 @@ import pytest
 
 from airflow_streaming.model.observation import Verdict, VerdictState
 from airflow_streaming.supervision.readiness.asset_events import (
-    EventType,
     LastSent,
     StreamEvent,
     announce,
     why_silent,
 )
 from airflow_streaming.supervision.readiness.snapshot import QuerySnapshot, StreamSnapshot
+from airflow_streaming.supervision.readiness.subject import EventType
 from tests.unit.supervision.builders import minutes
 
 HOUR = timedelta(hours=1)

@@ -10,18 +10,10 @@ import pytest
 from airflow_streaming.exceptions import RecordError
 from airflow_streaming.model.observation import Verdict, VerdictState
 from airflow_streaming.model.progress import is_at_least
-from airflow_streaming.supervision.readiness.conditions import (
-    BacklogUnit,
-    Condition,
-    catch_up,
-    gate,
-)
+from airflow_streaming.supervision.readiness.conditions import catch_up, gate
 from airflow_streaming.supervision.readiness.pause import Pause
-from airflow_streaming.supervision.readiness.snapshot import (
-    QuerySnapshot,
-    ReadinessState,
-    StreamSnapshot,
-)
+from airflow_streaming.supervision.readiness.snapshot import QuerySnapshot, StreamSnapshot
+from airflow_streaming.supervision.readiness.subject import BacklogUnit, Condition, ReadinessState
 from tests.unit.supervision.builders import NOW, minutes, seconds
 
 HEALTHY = Verdict(

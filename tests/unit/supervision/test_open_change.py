@@ -12,8 +12,8 @@ from airflow_streaming.exceptions import HomeUnavailable, RecordError
 from airflow_streaming.home.cached import FORGET_AFTER, CachedStream
 from airflow_streaming.home.live_lane import LiveLaneCache
 from airflow_streaming.model.records.control import Change, ChangeKind, ChangeOutcome
-from airflow_streaming.model.records.cutover import DEADLINES, CutoverStanding
-from airflow_streaming.model.records.cutover_table import CutoverState
+from airflow_streaming.model.records.cutover import CutoverStanding
+from airflow_streaming.model.records.cutover_table import DEADLINES, CutoverState
 from airflow_streaming.model.storage import LocalStore
 from airflow_streaming.supervision.open_change import change_in_progress
 from tests.unit.home.make import NOON, SCRIPT, make_deployment

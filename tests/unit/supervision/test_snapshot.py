@@ -12,14 +12,9 @@ from airflow_streaming.model.progress import MAX_OFFSET, SourceProgress
 from airflow_streaming.model.records.control import CircuitState, DesiredState
 from airflow_streaming.model.status import Status
 from airflow_streaming.supervision.decide import ReconcileInput
-from airflow_streaming.supervision.readiness.conditions import Condition, gate
-from airflow_streaming.supervision.readiness.snapshot import (
-    QuerySnapshot,
-    Readiness,
-    ReadinessState,
-    lacks_progress,
-    sight_of,
-)
+from airflow_streaming.supervision.readiness.conditions import gate
+from airflow_streaming.supervision.readiness.snapshot import QuerySnapshot, lacks_progress, sight_of
+from airflow_streaming.supervision.readiness.subject import Condition, Readiness, ReadinessState
 from tests.unit.supervision.builders import (
     EPOCH,
     a_batch,

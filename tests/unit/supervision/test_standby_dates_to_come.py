@@ -13,11 +13,12 @@ from typing import Final
 import pytest
 
 from airflow_streaming.changes.judging.soak import SoakBaseline, SoakFigures, judge_soak
+from airflow_streaming.model.arguments.terms import SoakTerms
 from airflow_streaming.model.health_rules import HealthRules
 from airflow_streaming.model.observation import ProcessState
 from airflow_streaming.model.records.cutover import CutoverStanding
 from airflow_streaming.model.records.cutover_table import CutoverState
-from airflow_streaming.model.records.upgrade import OpenUpgrade, SoakTerms
+from airflow_streaming.model.records.upgrade import OpenUpgrade
 from airflow_streaming.model.records.upgrade_table import Stage
 from airflow_streaming.supervision.health import judge_spawning
 from airflow_streaming.supervision.standby import (

@@ -12,8 +12,8 @@ from airflow.sdk.module_loading import import_string
 from airflow_streaming.exceptions import HomeUnavailable, SpecError
 from airflow_streaming.model.observation import Verdict, VerdictState
 from airflow_streaming.model.records.control import DesiredState
-from airflow_streaming.supervision.readiness.conditions import Condition
-from airflow_streaming.supervision.readiness.snapshot import QuerySnapshot, StreamSnapshot, Subject
+from airflow_streaming.supervision.readiness.snapshot import QuerySnapshot, StreamSnapshot
+from airflow_streaming.supervision.readiness.subject import Condition, Subject
 from airflow_streaming.triggers import gate as gate_trigger
 from airflow_streaming.triggers.gate import GateTrigger
 from tests.patience import PATIENCE

@@ -12,8 +12,7 @@ from airflow.sdk.module_loading import import_string
 from airflow_streaming.exceptions import HomeUnavailable
 from airflow_streaming.hooks.snapshot import open_looker
 from airflow_streaming.model.records.epoch import Outcome
-from airflow_streaming.supervision.readiness.conditions import Condition
-from airflow_streaming.supervision.readiness.snapshot import Subject
+from airflow_streaming.supervision.readiness.subject import Condition, Subject
 from airflow_streaming.triggers.change import UpgradeTrigger
 from airflow_streaming.triggers.gate import GateTrigger
 from airflow_streaming.triggers.stream import StreamTrigger

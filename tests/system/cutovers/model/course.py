@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Final
 
-from airflow_streaming.model.records.cutover import StartWay, SwitchMethod
+from airflow_streaming.model.arguments.choices import StartWay, SwitchMethod
 from tests.system.cutovers.model.world import Shape
 
 WORD_STATES: Final = (

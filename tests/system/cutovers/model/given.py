@@ -10,10 +10,12 @@ from typing import Any
 from airflow_streaming.changes.cutover.lanes import Candidate, Facts, LaneContext, pair_of
 from airflow_streaming.home.home import Home
 from airflow_streaming.home.live_lane import live_lane
+from airflow_streaming.model.arguments.choices import SinkReplaySemantics
+from airflow_streaming.model.arguments.terms import CompareTerms, ReadyTerms, SoakTerms
 from airflow_streaming.model.names import other_lane
-from airflow_streaming.model.records.cutover import CompareTerms, CutoverTerms, ReadyTerms
+from airflow_streaming.model.records.cutover import CutoverTerms
 from airflow_streaming.model.records.deployment import Deployment
-from airflow_streaming.model.records.upgrade import SinkFacts, SinkReplaySemantics, SoakTerms
+from airflow_streaming.model.records.upgrade import SinkFacts
 from airflow_streaming.model.storage import Store
 from tests.system.cutovers.model.course import Course
 from tests.system.cutovers.model.driver import QUERY

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from airflow_streaming.changes.cutover.lanes import LaneContext
 from airflow_streaming.exceptions import CutoverRefused
-from airflow_streaming.model.records.cutover import SwitchMethod
+from airflow_streaming.model.arguments.choices import SwitchMethod
 from airflow_streaming.model.records.cutover_table import CutoverCommand, CutoverState
 from airflow_streaming.model.storage import LocalStore
 from tests.unit.changes.cutover.cutting import Cutting, outcome

@@ -15,23 +15,16 @@ from airflow_streaming.changes.engine import Progress
 from airflow_streaming.changes.judging.green import Judgment
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.launch.port import LaunchRequest
+from airflow_streaming.model.arguments.choices import StartWay, SwitchMethod
 from airflow_streaming.model.arguments.policies import RestartPolicy
+from airflow_streaming.model.arguments.terms import CompareTerms, ReadyTerms, SoakTerms
 from airflow_streaming.model.health_rules import HealthRules
 from airflow_streaming.model.names import other_lane
 from airflow_streaming.model.records.control import DesiredState
-from airflow_streaming.model.records.cutover import (
-    CompareTerms,
-    CutoverTerms,
-    Pair,
-    ReadyTerms,
-    Result,
-    StartWay,
-    SwitchMethod,
-)
+from airflow_streaming.model.records.cutover import CutoverTerms, Pair, Result
 from airflow_streaming.model.records.cutover_table import CutoverState
 from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.records.epoch import LaunchCause
-from airflow_streaming.model.records.upgrade import SoakTerms
 from airflow_streaming.model.storage import LocalStore
 from airflow_streaming.spec import StreamSpec
 from airflow_streaming.supervision.controller import StreamController, Submission

@@ -17,7 +17,7 @@ from typing import Final
 from airflow_streaming.changes.judging.green import judge_catching_up, judge_ready
 from airflow_streaming.changes.judging.lane_figures import LaneFigures, QueryFigures, Since
 from airflow_streaming.changes.judging.soak import Backlog
-from airflow_streaming.model.records.cutover import ReadyTerms
+from airflow_streaming.model.arguments.terms import ReadyTerms
 from airflow_streaming.model.records.cutover_table import CutoverEvent as E
 from tests.unit.supervision.builders import NOW, seconds
 

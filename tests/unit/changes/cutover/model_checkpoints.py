@@ -10,7 +10,8 @@ from airflow_streaming.changes.handover.handover import HandoverPlan
 from airflow_streaming.changes.handover.position import Position, SourcePoint
 from airflow_streaming.checkpoints.read.report import SourceType
 from airflow_streaming.exceptions import CheckpointError, CheckpointRefused
-from airflow_streaming.model.records.cutover import Pair, StartWay
+from airflow_streaming.model.arguments.choices import StartWay
+from airflow_streaming.model.records.cutover import Pair
 from airflow_streaming.model.records.deployment import Deployment
 
 

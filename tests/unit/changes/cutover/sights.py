@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any, Final
 
 from airflow_streaming.changes.cutover.view import CutoverView, LaneView, PairView
+from airflow_streaming.model.arguments.choices import StartWay, SwitchMethod
 from airflow_streaming.model.arguments.policies import RestartPolicy
 from airflow_streaming.model.health_rules import HealthRules
 from airflow_streaming.model.observation import Observation, Process, ProcessState
@@ -18,7 +19,7 @@ from airflow_streaming.model.records.control import (
     Desired,
     DesiredState,
 )
-from airflow_streaming.model.records.cutover import CutoverTerms, Pair, StartWay, SwitchMethod
+from airflow_streaming.model.records.cutover import CutoverTerms, Pair
 from airflow_streaming.model.records.cutover_table import (
     CUTOVER,
     CutoverEvent,

@@ -11,9 +11,10 @@ import pytest
 from airflow_streaming.changes.judging.green import Judgment
 from airflow_streaming.exceptions import CutoverRefused, PointerFailed
 from airflow_streaming.home.consumers import LiveOutput
+from airflow_streaming.model.arguments.choices import SwitchMethod
 from airflow_streaming.model.durations import CLOCKS_DIFFER
 from airflow_streaming.model.records.control import ChangeOutcome, DesiredState
-from airflow_streaming.model.records.cutover import Result, SwitchMethod
+from airflow_streaming.model.records.cutover import Result
 from airflow_streaming.model.records.cutover_table import CutoverCommand, CutoverState
 from tests.unit.changes.cutover.cut_short import WAYS
 from tests.unit.changes.cutover.cutting import Cutting, outcome

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from airflow_streaming.changes.handover import claims as claiming
-from airflow_streaming.model.records.cutover import StartWay, SwitchMethod
+from airflow_streaming.model.arguments.choices import StartWay, SwitchMethod
 from tests.system.cutovers.model.checkpoint import Planned
 from tests.system.cutovers.model.course import Course, Leg, drawn
 from tests.system.cutovers.model.driver import Life, ModelDriver

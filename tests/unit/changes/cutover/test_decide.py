@@ -12,7 +12,8 @@ from airflow_streaming.changes.cutover.decide import next_move
 from airflow_streaming.changes.cutover.lane_moves import Do, Move
 from airflow_streaming.changes.cutover.view import CutoverView
 from airflow_streaming.changes.judging.green import Judgment
-from airflow_streaming.model.records.cutover import Result, SwitchMethod
+from airflow_streaming.model.arguments.choices import SwitchMethod
+from airflow_streaming.model.records.cutover import Result
 from airflow_streaming.model.records.cutover_table import CutoverEvent, CutoverState
 from tests.unit.changes.cutover.sights import E, S, histories, history_of, view_of
 from tests.unit.home.make import NOON

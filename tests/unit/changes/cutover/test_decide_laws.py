@@ -11,7 +11,7 @@ import pytest
 from airflow_streaming.changes.cutover.decide import next_move
 from airflow_streaming.changes.cutover.lane_moves import Do, Move
 from airflow_streaming.changes.cutover.view import CutoverView
-from airflow_streaming.model.records.cutover import SwitchMethod
+from airflow_streaming.model.arguments.choices import SwitchMethod
 from airflow_streaming.model.records.cutover_table import CUTOVER
 from tests.unit.changes.cutover.sights import SIGHTS, E, S, histories, view_of
 

@@ -24,11 +24,12 @@ from airflow_streaming.changes.judging.lane_figures import (
     figures_of,
 )
 from airflow_streaming.changes.judging.soak import Backlog, SoakResult, SoakVerdict
+from airflow_streaming.model.arguments.terms import ReadyTerms
 from airflow_streaming.model.health_rules import HealthRules
 from airflow_streaming.model.jobs.comparison import CompareReport, CompareResult, SideFound
 from airflow_streaming.model.observation import ProcessState
 from airflow_streaming.model.progress import SourceProgress
-from airflow_streaming.model.records.cutover import ReadyTerms, Result
+from airflow_streaming.model.records.cutover import Result
 from airflow_streaming.model.records.cutover_table import CutoverEvent
 from tests.unit.changes.cutover.judging_model import disagreement
 from tests.unit.supervision.builders import (

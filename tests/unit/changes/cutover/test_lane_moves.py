@@ -10,8 +10,8 @@ import pytest
 from airflow_streaming.changes.cutover.decide import next_move
 from airflow_streaming.changes.cutover.lane_moves import Do
 from airflow_streaming.changes.cutover.view import CutoverView
+from airflow_streaming.model.arguments.choices import SwitchMethod
 from airflow_streaming.model.records.control import Desired, DesiredState
-from airflow_streaming.model.records.cutover import SwitchMethod
 from airflow_streaming.model.records.cutover_table import CutoverState
 from tests.unit.changes.cutover.sights import E, S, histories, history_of, lane, view_of
 from tests.unit.home.make import NOON, make_deployment

@@ -6,7 +6,7 @@ import pytest
 
 from airflow_streaming.changes.cutover.plan import chosen_start, counted, start_by_gate
 from airflow_streaming.gates.findings import GateDecision, GateFinding, GateReport, Pattern
-from airflow_streaming.model.records.cutover import StartWay
+from airflow_streaming.model.arguments.choices import StartWay
 
 RULES = ("aggregation.keys", "source.paths", "plan.script")
 

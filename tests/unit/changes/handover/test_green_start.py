@@ -27,8 +27,8 @@ from airflow_streaming.exceptions import (
     RestoreRefused,
     RestoreTaken,
 )
+from airflow_streaming.model.arguments.choices import StartWay, SwitchMethod
 from airflow_streaming.model.jobs.migration import MARK, MARKER, StateMigration
-from airflow_streaming.model.records.cutover import StartWay, SwitchMethod
 from airflow_streaming.model.spark.listing import RESTORE_MARKER
 from airflow_streaming.storage.folders import RemoteFolders
 from tests.unit.changes.cutover.sights import pair_of

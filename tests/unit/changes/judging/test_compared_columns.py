@@ -9,8 +9,9 @@ import pytest
 from airflow_streaming.changes.judging.compared_columns import judge_compared
 from airflow_streaming.changes.judging.methods import switch_ways
 from airflow_streaming.gates.findings import GateDecision
+from airflow_streaming.model.arguments.choices import StartWay, SwitchMethod
+from airflow_streaming.model.arguments.terms import CompareTerms
 from airflow_streaming.model.plan.schema import Column
-from airflow_streaming.model.records.cutover import CompareTerms, StartWay, SwitchMethod
 from airflow_streaming.model.spark.plan import QueryPlan
 from tests.unit.gates.change import builders as b
 

@@ -9,8 +9,8 @@ import pytest
 
 from airflow_streaming.changes.judging.methods import WAY_RULES, WaysReport, switch_ways
 from airflow_streaming.gates.findings import GateDecision
-from airflow_streaming.model.records.cutover import StartWay, SwitchMethod
-from airflow_streaming.model.records.upgrade import SinkReplaySemantics, sink_facts_of
+from airflow_streaming.model.arguments.choices import SinkReplaySemantics, StartWay, SwitchMethod
+from airflow_streaming.model.records.upgrade import sink_facts_of
 from airflow_streaming.model.spark.plan import OperatorPlan, QueryPlan
 from tests.unit.gates.change import builders as b
 

@@ -18,8 +18,8 @@ from airflow_streaming.changes.judging.topic_records import (
     time_of,
 )
 from airflow_streaming.exceptions import SpecError
+from airflow_streaming.model.arguments.terms import CompareTerms
 from airflow_streaming.model.jobs.comparison import CompareReport, CompareResult
-from airflow_streaming.model.records.cutover import CompareTerms
 
 SAME, DIFFERS, INCONCLUSIVE = CompareResult.SAME, CompareResult.DIFFERS, CompareResult.INCONCLUSIVE
 AT = datetime(2026, 3, 1, tzinfo=UTC)

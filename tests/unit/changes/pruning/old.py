@@ -6,8 +6,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from airflow_streaming.changes.pruning.decide import Pruned, PrunePolicy
+from airflow_streaming.changes.pruning.decide import Pruned
 from airflow_streaming.home.home import Home, StreamHome, open_home
+from airflow_streaming.model.arguments.keeping import PrunePolicy
 from airflow_streaming.model.names import numbered
 from airflow_streaming.model.records.control import (
     Change,

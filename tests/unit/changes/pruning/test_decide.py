@@ -15,12 +15,12 @@ from airflow_streaming.changes.pruning.decide import (
     EpochFacts,
     FolderFacts,
     LaneFacts,
-    PrunePolicy,
     SeriesFacts,
     decide_pruning,
     kept_for,
 )
 from airflow_streaming.exceptions import SpecError
+from airflow_streaming.model.arguments.keeping import PrunePolicy
 from airflow_streaming.model.records.control import RemovalKind
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)

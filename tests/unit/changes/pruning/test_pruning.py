@@ -13,15 +13,11 @@ from typing import Any
 
 import pytest
 
-from airflow_streaming.changes.pruning.decide import (
-    CLAIMS_KEPT,
-    SIZES_KEPT,
-    TIMELINES_KEPT,
-    PrunePolicy,
-)
+from airflow_streaming.changes.pruning.decide import CLAIMS_KEPT, SIZES_KEPT, TIMELINES_KEPT
 from airflow_streaming.changes.restore.undo import undo
 from airflow_streaming.exceptions import HomeUnavailable, RestoreRefused, SpecError
 from airflow_streaming.home.home import StreamHome, open_home
+from airflow_streaming.model.arguments.keeping import PrunePolicy
 from airflow_streaming.model.names import Layout, numbered
 from airflow_streaming.model.products.freshness import Timeline
 from airflow_streaming.model.products.windows import ClaimOutcome, SeriesState, WindowClaim

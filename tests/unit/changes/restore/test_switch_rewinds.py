@@ -12,11 +12,12 @@ from airflow_streaming.changes.restore.stream_restore import Switched
 from airflow_streaming.changes.restore.undo import abandon, plan_switch, switch, undo
 from airflow_streaming.checkpoints.backup.backup import take_backup
 from airflow_streaming.checkpoints.backup.live_copy import Source
-from airflow_streaming.checkpoints.backup.records import Backup, Origin
+from airflow_streaming.checkpoints.backup.records import Backup
 from airflow_streaming.checkpoints.restore.replay import OutOfStep, RefusalCode
 from airflow_streaming.checkpoints.restore.sink_log import newest_entry
 from airflow_streaming.exceptions import RestoreRefused
 from airflow_streaming.home.home import StreamHome
+from airflow_streaming.model.arguments.choices import Origin
 from airflow_streaming.model.names import Layout
 from airflow_streaming.model.records.control import ChangeOutcome, DesiredState
 from airflow_streaming.model.records.epoch import QueryClaim

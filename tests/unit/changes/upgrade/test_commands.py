@@ -15,11 +15,12 @@ from airflow_streaming.changes.upgrade.acts import FACT, Committed, look
 from airflow_streaming.changes.upgrade.commands import UpgradeCommands
 from airflow_streaming.cli.main import main
 from airflow_streaming.exceptions import CheckpointRefused, RecordError, UpgradeRefused
+from airflow_streaming.model.arguments.terms import SoakTerms
 from airflow_streaming.model.codec import encode
 from airflow_streaming.model.observation import Process, ProcessState
 from airflow_streaming.model.records.control import ChangeOutcome, DesiredState
 from airflow_streaming.model.records.epoch import Epoch, LaunchCause, Outcome
-from airflow_streaming.model.records.upgrade import RollbackMethod, RollbackPlan, SoakTerms
+from airflow_streaming.model.records.upgrade import RollbackMethod, RollbackPlan
 from airflow_streaming.model.records.upgrade_table import Stage, UpgradeCommand
 from airflow_streaming.storage.folders import open_folders
 from airflow_streaming.supervision.decide import Action

@@ -17,6 +17,7 @@ from airflow_streaming.checkpoints.reader import inspect
 from airflow_streaming.checkpoints.restore.clone import clone
 from airflow_streaming.exceptions import CheckpointRefused, HomeUnavailable, UpgradeRefused
 from airflow_streaming.home.home import StreamHome
+from airflow_streaming.model.arguments.choices import SinkReplaySemantics
 from airflow_streaming.model.jobs.migration import (
     MARK,
     MARKER,
@@ -24,12 +25,7 @@ from airflow_streaming.model.jobs.migration import (
     OperatorProof,
     StateMigration,
 )
-from airflow_streaming.model.records.upgrade import (
-    RollbackMethod,
-    RollbackPlan,
-    SinkFacts,
-    SinkReplaySemantics,
-)
+from airflow_streaming.model.records.upgrade import RollbackMethod, RollbackPlan, SinkFacts
 from airflow_streaming.model.records.upgrade_table import Stage, UpgradeCommand
 from tests.unit.changes.upgrade.killing import died
 from tests.unit.changes.upgrade.upgrading import QUERY, REWIND, Upgraded

@@ -15,8 +15,9 @@ from airflow_streaming.cli import upgrade as command
 from airflow_streaming.cli.main import main
 from airflow_streaming.exceptions import UpgradeRefused
 from airflow_streaming.home.home import StreamHome
+from airflow_streaming.model.arguments.choices import SinkReplaySemantics
 from airflow_streaming.model.records.control import ChangeOutcome
-from airflow_streaming.model.records.upgrade import SinkFacts, SinkReplaySemantics
+from airflow_streaming.model.records.upgrade import SinkFacts
 from airflow_streaming.model.records.upgrade_table import Stage, UpgradeCommand
 from airflow_streaming.supervision.observer import Observer
 from tests.fakes import FAKE_HOST, FakeLauncher

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from airflow_streaming.changes.upgrade.decide import why_only_dag
+from airflow_streaming.model.arguments.choices import SinkReplaySemantics
 from airflow_streaming.model.records.upgrade import (
     RollbackMethod,
     RollbackPlan,
     SinkFacts,
-    SinkReplaySemantics,
     UpgradeTerms,
 )
 from airflow_streaming.model.records.upgrade_table import Stage

@@ -19,9 +19,10 @@ from airflow_streaming.gates.findings import GateDecision, GateFinding, Pattern
 from airflow_streaming.gates.migration.migrations import MigratableReport
 from airflow_streaming.launch.runtime import Runtime
 from airflow_streaming.model.arguments.accepted import NO_ROLLBACK, REPLAY
+from airflow_streaming.model.arguments.choices import SinkReplaySemantics
 from airflow_streaming.model.jobs.migration import StateMigration
 from airflow_streaming.model.names import Layout
-from airflow_streaming.model.records.upgrade import RollbackMethod, SinkReplaySemantics
+from airflow_streaming.model.records.upgrade import RollbackMethod
 from airflow_streaming.model.spark.plan import QueryPlan, ScriptPlan, SinkPlan
 from airflow_streaming.model.wire import decode
 from airflow_streaming.spark_jobs.runner import Program

@@ -18,8 +18,9 @@ from airflow_streaming.gates.findings import (
     report_of,
 )
 from airflow_streaming.model.arguments.accepted import NO_ROLLBACK
+from airflow_streaming.model.arguments.terms import SoakTerms
 from airflow_streaming.model.records.deployment import Deployment
-from airflow_streaming.model.records.upgrade import RollbackMethod, RollbackPlan, SoakTerms
+from airflow_streaming.model.records.upgrade import RollbackMethod, RollbackPlan
 from airflow_streaming.reports.markdown import markdown
 from airflow_streaming.reports.report import Heading
 from airflow_streaming.reports.upgrade import upgrade_report

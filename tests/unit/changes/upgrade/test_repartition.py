@@ -15,15 +15,11 @@ from airflow_streaming.checkpoints.read.report import Checkpoint, Finding, Findi
 from airflow_streaming.exceptions import SpecError, UpgradeRefused
 from airflow_streaming.gates.state_partitions import Refusal, is_done, plan_repartition
 from airflow_streaming.home.home import StreamHome
+from airflow_streaming.model.arguments.choices import SinkReplaySemantics
 from airflow_streaming.model.jobs.upkeep import RepartitionAnswer
 from airflow_streaming.model.names import Layout
 from airflow_streaming.model.records.epoch import Exit, LaunchCause
-from airflow_streaming.model.records.upgrade import (
-    RollbackMethod,
-    RollbackPlan,
-    SinkFacts,
-    SinkReplaySemantics,
-)
+from airflow_streaming.model.records.upgrade import RollbackMethod, RollbackPlan, SinkFacts
 from airflow_streaming.model.records.upgrade_table import Stage, UpgradeCommand
 from airflow_streaming.model.storage import LocalStore
 from tests.unit.changes.upgrade.killing import died

@@ -6,12 +6,12 @@ import pytest
 
 from airflow_streaming.changes.upgrade.rollback_plan import plan_rollback
 from airflow_streaming.gates.findings import GateDecision, GateFinding, GateReport, report_of
+from airflow_streaming.model.arguments.choices import SinkReplaySemantics
 from airflow_streaming.model.records.upgrade import (
     HABITS,
     RollbackMethod,
     RollbackPlan,
     SinkFacts,
-    SinkReplaySemantics,
     sink_facts_of,
 )
 from airflow_streaming.model.spark.plan import (

@@ -14,7 +14,8 @@ from airflow_streaming.checkpoints.read.report import (
     StateStore,
     StoreType,
 )
-from airflow_streaming.model.records.upgrade import SinkFacts, SinkReplaySemantics
+from airflow_streaming.model.arguments.choices import SinkReplaySemantics
+from airflow_streaming.model.records.upgrade import SinkFacts
 
 STORE = StateStore(
     name="default", store=StoreType.HDFS, partitions=2, newest_version=6, files=12, size=900

@@ -16,18 +16,18 @@ from airflow_streaming.changes.upgrade.rollback import (
 )
 from airflow_streaming.checkpoints.backup.backup import take_backup
 from airflow_streaming.checkpoints.backup.live_copy import Source
-from airflow_streaming.checkpoints.backup.records import Origin
 from airflow_streaming.checkpoints.restore import sink_rewind
 from airflow_streaming.checkpoints.restore.sink_output import open_output
 from airflow_streaming.checkpoints.restore.sink_rewind import SinkRewind
 from airflow_streaming.exceptions import BackupNotFound, CheckpointRefused, RestoreRefused
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.launch.port import Launcher
+from airflow_streaming.model.arguments.choices import Origin, SinkReplaySemantics
 from airflow_streaming.model.arguments.rewinding import Rewinding
 from airflow_streaming.model.names import Layout
 from airflow_streaming.model.records.control import Change, ChangeKind, DesiredState
 from airflow_streaming.model.records.epoch import QueryClaim
-from airflow_streaming.model.records.upgrade import SinkFacts, SinkReplaySemantics
+from airflow_streaming.model.records.upgrade import SinkFacts
 from airflow_streaming.model.storage import LocalStore
 from airflow_streaming.storage.folders import open_folders
 from tests.fakes import FAKE_HOST, FakeLauncher

@@ -13,10 +13,10 @@ from airflow_streaming.changes.judging.soak import (
     SoakVerdict,
     judge_soak,
 )
+from airflow_streaming.model.arguments.terms import SoakTerms
 from airflow_streaming.model.health_rules import Finding, HealthRules, RuleState, Severity
 from airflow_streaming.model.observation import Observation, ProcessState
 from airflow_streaming.model.progress import SourceProgress
-from airflow_streaming.model.records.upgrade import SoakTerms
 from tests.unit.supervision.builders import (
     EPOCH,
     NOW,

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from airflow_streaming.checkpoints.backup.records import Level, Origin
 from airflow_streaming.checkpoints.backup.stream_backup import BackupRequest as BackupAsked
 from airflow_streaming.checkpoints.backup.stream_backup import back_up_stream
 from airflow_streaming.checkpoints.vault.retention import Retained, apply_retention
-from airflow_streaming.checkpoints.vault.retention_policy import RetentionPolicy
 from airflow_streaming.checkpoints.vault.verify import verify
 from airflow_streaming.exceptions import HomeUnavailable
 from airflow_streaming.home.home import Home, open_home
+from airflow_streaming.model.arguments.choices import Level, Origin
+from airflow_streaming.model.arguments.keeping import RetentionPolicy
 from airflow_streaming.model.records.control import ChangeOutcome
 from airflow_streaming.model.records.upgrade_table import Stage
 from tests.unit.changes.upgrade.upgrading import Upgraded, end_of

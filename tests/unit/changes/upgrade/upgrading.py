@@ -17,7 +17,9 @@ from airflow_streaming.driver.exit_status import promoted
 from airflow_streaming.driver.standby.promotion import PromotionBook, read_signs, reason_to_end
 from airflow_streaming.home.home import StreamHome, init_home
 from airflow_streaming.launch.port import LaunchRequest
+from airflow_streaming.model.arguments.choices import SinkReplaySemantics
 from airflow_streaming.model.arguments.policies import RestartPolicy
+from airflow_streaming.model.arguments.terms import SoakTerms
 from airflow_streaming.model.codec import encode
 from airflow_streaming.model.health_rules import HealthRules
 from airflow_streaming.model.names import Layout
@@ -25,13 +27,7 @@ from airflow_streaming.model.progress import BatchProgress, SourceProgress
 from airflow_streaming.model.records.control import ChangeEnd, DesiredState
 from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.records.epoch import Epoch, Exit, LaunchCause, Outcome
-from airflow_streaming.model.records.upgrade import (
-    RollbackMethod,
-    RollbackPlan,
-    SinkFacts,
-    SinkReplaySemantics,
-    SoakTerms,
-)
+from airflow_streaming.model.records.upgrade import RollbackMethod, RollbackPlan, SinkFacts
 from airflow_streaming.model.records.upgrade_table import Stage
 from airflow_streaming.model.status import Status
 from airflow_streaming.model.storage import LocalStore
