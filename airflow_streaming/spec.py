@@ -338,7 +338,9 @@ def _check_program(spec: StreamSpec, given: Mapping[str, Any]) -> None:
     """Check that a stream has one program, and of a pipeline also what it cannot have."""
     application, pipeline = given.get("application", ANY), given.get("pipeline", ANY)
     if not application.strip() and not pipeline.strip():
-        raise SpecError(f"Stream {spec.name!r} has no application. Give it as a text.")
+        raise SpecError(
+            f"Stream {spec.name!r} has neither an application nor a pipeline. Give one of them."
+        )
     if given.get("application") and given.get("pipeline"):
         raise SpecError(
             f"Stream {spec.name!r} has both an application and a pipeline. Give one of them."

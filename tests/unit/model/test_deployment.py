@@ -91,8 +91,14 @@ PLAIN_KEYS = [
         ({"name": "or/ders"}, "Stream name 'or/ders' cannot be used for folders. Use 1 to 86 "),
         ({"name": "a."}, "Stream name 'a.' cannot be used for folders. Use 1 to 86 "),
         ({"name": "a" * 87}, f"Stream name '{'a' * 87}' cannot be used for folders. Use 1 to 86 "),
-        ({"application": "  "}, "Stream 'orders' has no application. Give it as a text."),
-        ({"application": ""}, "Stream 'orders' has no application. Give it as a text."),
+        (
+            {"application": "  "},
+            "Stream 'orders' has neither an application nor a pipeline. Give one of them.",
+        ),
+        (
+            {"application": ""},
+            "Stream 'orders' has neither an application nor a pipeline. Give one of them.",
+        ),
         ({"pipeline": "p.yml"}, "Stream 'orders' has both an application and a pipeline."),
         ({"application": "p.yml"}, "application of stream 'orders' is 'p.yml', the file of a decl"),
         (
