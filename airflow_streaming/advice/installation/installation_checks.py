@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from airflow_streaming.advice.installation.airflow_issues import NEWEST_TRIED, issues_of, version_of
 from airflow_streaming.advice.installation.check_line import CheckOutcome, Line
@@ -117,6 +117,12 @@ class SeenAirflow:
     plugin: str = ""
     triggers: str = ""
     trigger_queues: TriggerQueues = NO_QUEUES
+
+    @classmethod
+    def from_facts(cls, told: Mapping[str, Any]) -> SeenAirflow:
+        """Return what ``airflow_facts.facts`` says of Airflow, decoded."""
+        queues = TriggerQueues.from_dict(told.get("trigger_queues", {}))
+        return cls(**{**told, "trigger_queues": queues})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

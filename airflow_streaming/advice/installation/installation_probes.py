@@ -87,8 +87,8 @@ def gather(
     :param get: Returns status and content of an address; raises ``OSError``.
     """
     told, problem = (ask or ask_airflow)()
-    queues = TriggerQueues.from_dict(told.get("airflow", {}).get("trigger_queues", {}))
-    seen = SeenAirflow(**{**told["airflow"], "trigger_queues": queues}) if told else None
+    seen = SeenAirflow.from_facts(told["airflow"]) if told else None
+    queues = seen.trigger_queues if seen else NO_QUEUES
     java, java_problem = _java(environment)
     places = [*homes, *(home for home in told.get("homes", ()) if home not in homes)]
     return Installation(

@@ -33,7 +33,7 @@ class FieldRule(StrEnum):
 
 
 RULES: Final[Mapping[str, FieldRule]] = {
-    **dict.fromkeys(("application", "script"), FieldRule.APPLICATION),
+    **dict.fromkeys(("application", "pipeline", "script"), FieldRule.APPLICATION),
     **dict.fromkeys(("runtime", "to_runtime"), FieldRule.RUNTIME),
     "conf": FieldRule.CONF,
     "accept": FieldRule.ACCEPT,

@@ -25,6 +25,8 @@ _CHAIN: Final = "::"
 """Joins the parts of a chained URI of fsspec, whose last part may be any host."""
 _ODD: Final = re.compile(r"[\\%\x00-\x1f\x7f]")
 """Characters that readers of a path understand differently."""
+_PROGRAMS: Final = ("application", "pipeline")
+"""Fields of a stream's own program."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +79,7 @@ def refusals(
         refusal
         for one in values
         if not _is_empty(one.value) and one.field not in policy.fields
-        if not (one.field == "application" and str(one.value).strip() in known_applications)
+        if not (one.field in _PROGRAMS and str(one.value).strip() in known_applications)
         for refusal in _JUDGES[RULES.get(one.field, FieldRule.AUTHORS)](policy, one)
     ]
 

@@ -224,10 +224,9 @@ class SpecsTask(RunValuesTask, BaseOperator):
         if not isinstance(content, StreamSpec):
             return super().render_template(content, context, jinja_env, seen_oids)
         rendered = {
-            name: super(SpecsTask, self).render_template(
-                getattr(content, name), context, jinja_env, seen_oids
-            )
+            name: super(SpecsTask, self).render_template(value, context, jinja_env, seen_oids)
             for name in content.template_fields
+            if (value := getattr(content, name)) != ""  # a native Jinja makes None of it
         }
         with spec_errors_are_final():
             return dataclasses.replace(content, **rendered)

@@ -41,7 +41,7 @@ async def installation_view(looks: Looks, told: dict[str, Any]) -> dict[str, Any
     homes = [await _seen(looks, uri) for uri in told["homes"][:MOST_HOMES]]
     found = Installation(
         homes=tuple(homes),
-        airflow=SeenAirflow(**told["airflow"]),
+        airflow=SeenAirflow.from_facts(told["airflow"]),
         server=SeenServer(health=told["health"]),
     )
     lines = judge(found, SERVER_CHECKS)

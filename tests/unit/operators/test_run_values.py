@@ -410,6 +410,16 @@ def test_a_script_of_a_run_is_judged_whatever_the_jinja_settings_of_the_dag(
     assert isinstance(error.value, jinja2.TemplateError) or "applications" in str(error.value)
 
 
+def test_a_pipeline_of_a_run_is_judged_as_a_script_is() -> None:
+    with DAG("d"):
+        stream = replace(SPEC, application="", pipeline="{{ params.x }}")
+        task = SparkStreamOperator(task_id="t", stream=stream)
+    context: Any = {"params": {"x": "s3://evil/pipeline.yml"}, "ti": None}
+
+    with pytest.raises(AirflowFailException, match=r"pipeline is 's3://evil/pipeline\.yml'"):
+        task.render_template_fields(context)
+
+
 @pytest.mark.parametrize(
     ("text", "settings", "expected"),
     [
