@@ -8,6 +8,8 @@ the code that names an existing file counts as read.
 from __future__ import annotations
 
 import ast
+import base64
+import csv
 import functools
 import hashlib
 import importlib.metadata
@@ -250,8 +252,39 @@ def _distribution(name: str) -> tuple[str, tuple[str, ...]]:
         for one in found.requires or ()
         if "extra" not in one
     }
-    digest = digest_of("\n".join(lines).encode()) if lines else ""
+    pieces = [*lines, *_edited(found, lines)]
+    digest = digest_of("\n".join(pieces).encode()) if pieces else ""
     return f"{found.version} {digest}".strip(), tuple(sorted(requires))
+
+
+def _edited(found: importlib.metadata.Distribution, lines: Iterable[str]) -> Iterator[str]:
+    """
+    Yield the files that are no longer as the installer recorded them, each with its digest.
+
+    A file of the recorded size that is older than the record is not read.
+    """
+    notes = [one for one in found.files or () if str(one).endswith(".dist-info/RECORD")]
+    recorded = max((_changed(Path(str(found.locate_file(one)))) for one in notes), default=0)
+    for name, digest, size in csv.reader(lines):
+        path = Path(str(found.locate_file(name)))
+        try:
+            status = path.stat()
+            if str(status.st_size) == size and status.st_mtime_ns <= recorded:
+                continue
+            sha = base64.urlsafe_b64encode(hashlib.sha256(path.read_bytes()).digest())
+        except OSError as err:
+            yield f"{name} {type(err).__name__}"
+            continue
+        now = f"sha256={sha.decode().rstrip('=')}"
+        if now != digest:
+            yield f"{name} {now}"
+
+
+def _changed(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return 0
 
 
 def _is_code(line: str) -> bool:

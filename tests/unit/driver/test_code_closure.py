@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import base64
 import decimal
+import hashlib
 import json
 import linecache
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -576,6 +578,43 @@ def test_an_installed_package_counts_by_its_recorded_files(
     assert found[0].pieces.keys() == {"package some-lib"}
     assert found[0].pieces != found[1].pieces
     assert found[0].code == found[1].code
+
+
+def test_an_installed_file_that_was_edited_in_place_counts_by_its_content(
+    script: ScriptIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from airflow_streaming.driver.code import code_world
+
+    site = tmp_path / "site-packages"
+    notes = site / "some_lib-1.0.dist-info"
+    notes.mkdir(parents=True)
+    file, text = site / "somelib.py", b"def g(x): return x\n"
+    sha = base64.urlsafe_b64encode(hashlib.sha256(text).digest()).decode().rstrip("=")
+    file.write_bytes(text)
+    (notes / "METADATA").write_text("Metadata-Version: 2.1\nName: some_lib\nVersion: 1.0\n")
+    (notes / "RECORD").write_text(
+        f"somelib.py,sha256={sha},{len(text)}\nsome_lib-1.0.dist-info/RECORD,,\n"
+    )
+    monkeypatch.syspath_prepend(str(site))
+
+    def seen() -> Mapping[str, str]:
+        code_world._distribution.cache_clear()
+        code_world._distributions_of.cache_clear()
+        sys.modules.pop("somelib", None)
+        return script("import somelib\ndef f(x): return somelib.g(x)").pieces
+
+    recorded = (notes / "RECORD").stat().st_mtime_ns
+    installed = seen()
+    os.utime(file, ns=(recorded + 10**9, recorded + 10**9))
+    touched = seen()
+    file.write_bytes(text.replace(b"return x", b"return 1"))
+    edited = seen()
+    file.write_bytes(text.replace(b"return x", b"return x + 1"))
+    os.utime(file, ns=(recorded, recorded))
+    longer = seen()
+
+    assert installed == touched
+    assert len({one["package some-lib"] for one in (installed, edited, longer)}) == 3
 
 
 @pytest.mark.parametrize(
