@@ -62,7 +62,7 @@ class PipelineProgram:
         if not isinstance(value, dict) or value.get(_FORMAT) != 1:
             raise RecordError("Not the files of a declarative pipeline. Deploy the stream again.")
         spec, files = value.get("spec"), value.get("files")
-        if not isinstance(files, dict) or spec not in files or not _are_texts(files):
+        if not isinstance(files, dict) or not _are_texts(files) or spec not in [*files]:
             raise RecordError("The files of a declarative pipeline are damaged. Deploy again.")
         for path in files:
             if not is_inside(path):

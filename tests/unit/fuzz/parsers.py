@@ -31,6 +31,7 @@ from airflow_streaming.driver.checkpoint.checkpoint_claims import query_id_in
 from airflow_streaming.exceptions import BackupDamaged, CheckpointMismatch, RecordError, SpecError
 from airflow_streaming.model.codec import encode
 from airflow_streaming.model.names import Layout, check_stream_name, number_of
+from airflow_streaming.model.pipeline.program import PipelineProgram
 from airflow_streaming.model.plan.schema import columns_of, fields_of
 from airflow_streaming.model.plan.text import text_of
 from airflow_streaming.model.plan.tree import Tree
@@ -352,6 +353,9 @@ TRACE: Final = (
     "Caused by: java.io.IOException: No space left on device\n\tat a.b.C(D.java:1)\n"
     'Traceback (most recent call last):\n  File "/x.py", line 1, in f\nValueError: bad\n'
 )
+PIPELINE: Final = PipelineProgram(
+    spec="p.yml", files={"p.yml": "name: p", "t/a.sql": "SELECT 1"}
+).to_bytes()
 METADATA: Final = b'{"id":"2bdda8fd-e87c-45a2-aaf7-915c2c320f7e"}'
 APPLICATIONS: Final = (
     b'[{"id": "local-1", "name": "x", "attempts": '
@@ -376,6 +380,7 @@ def claimed_id(data: bytes) -> None:
 PARSERS: Final[dict[str, Parser]] = {
     **{f"record {cls.KIND}": of_record(cls) for cls in dict.fromkeys(map(type, EXAMPLES))},
     "progress line": Parser(parse=progress_line, given=progress_lines),
+    "program of a pipeline": of_bytes(PipelineProgram.from_bytes, PIPELINE),
     "report of Spark": Parser(
         parse=lambda data: spark_report(_json(data)),
         given=lambda: remade([json.dumps(json.loads(one)).encode() for one in reports()]),

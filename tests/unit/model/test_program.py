@@ -62,6 +62,7 @@ def test_a_path_that_leaves_the_folder_is_refused(path: str) -> None:
         {},
         {"airflow_streaming_pipeline": 2, "spec": "pipeline.yml", "files": FILES},
         {"airflow_streaming_pipeline": 1, "spec": "other.yml", "files": FILES},
+        {"airflow_streaming_pipeline": 1, "spec": ["pipeline.yml"], "files": FILES},
         {"airflow_streaming_pipeline": 1, "spec": "pipeline.yml", "files": ["pipeline.yml"]},
         {"airflow_streaming_pipeline": 1, "spec": "pipeline.yml", "files": {"pipeline.yml": 1}},
     ],
