@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from airflow_streaming.exceptions import SpecError
-from airflow_streaming.home.consumers import LiveOutput, LivePeriod
-from airflow_streaming.home.consumers import live as _live
-from airflow_streaming.home.consumers import live_together as _live_together
-from airflow_streaming.home.home import Home, open_home
 from airflow_streaming.model.arguments.fields import checked
+from airflow_streaming.model.products.live_output import LiveOutput, LivePeriod
+
+if TYPE_CHECKING:
+    from airflow_streaming.home.home import Home
 
 __all__ = ["LiveOutput", "LivePeriod", "live", "live_together"]
 HOME_VARIABLE: Final = "AIRFLOW_STREAMING_HOME"
@@ -43,7 +43,9 @@ def live(
     :raises RecordError: the stream was moved, and the records of the move are lost or damaged.
     :raises HomeUnavailable: the home cannot be read.
     """
-    return _live(_open(home, storage_options), stream, history=history)
+    from airflow_streaming.home import consumers
+
+    return consumers.live(_open(home, storage_options), stream, history=history)
 
 
 @checked
@@ -66,10 +68,14 @@ def live_together(
     :raises RecordError: one was moved, and the records of that are lost or damaged.
     :raises HomeUnavailable: the home cannot be read.
     """
-    return _live_together(_open(home, storage_options), streams)
+    from airflow_streaming.home import consumers
+
+    return consumers.live_together(_open(home, storage_options), streams)
 
 
 def _open(home: str | None, storage_options: Mapping[str, Any] | None) -> Home:
+    from airflow_streaming.home.home import open_home
+
     where = os.environ.get(HOME_VARIABLE) if home is None else home
     if not where:
         raise SpecError(f"Which home? Give home=, or set {HOME_VARIABLE}.")

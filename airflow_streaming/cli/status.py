@@ -20,7 +20,7 @@ from typing import Any, Final
 from airflow_streaming.cli.common import OK, PROBLEM, add_json, add_select, positive
 from airflow_streaming.cli.output import answer, notice, show, show_json
 from airflow_streaming.exceptions import AccessDenied, RecordError, SpecError
-from airflow_streaming.home.consumers import LiveOutput, live
+from airflow_streaming.home.consumers import live
 from airflow_streaming.home.home import Home, StreamHome
 from airflow_streaming.home.live_lane import live_lane
 from airflow_streaming.model.arguments.selector import parse_selector
@@ -30,6 +30,7 @@ from airflow_streaming.model.health_rules import HealthRules
 from airflow_streaming.model.names import Color, base_of, color_of, is_lane, other_lane
 from airflow_streaming.model.observation import Observation, ProcessState
 from airflow_streaming.model.products.freshness import FreshnessFigures
+from airflow_streaming.model.products.live_output import LiveOutput
 from airflow_streaming.model.records.control import ChangeInProgress
 from airflow_streaming.model.records.epoch import Epoch
 from airflow_streaming.model.records.size_change import SizeChange

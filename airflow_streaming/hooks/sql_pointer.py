@@ -9,7 +9,6 @@ from typing import Any, Final
 
 from airflow_streaming.changes.pointers.port import OF_A_LANE, back_to, filled, mark_of
 from airflow_streaming.exceptions import PointerFailed, SpecError, StreamingError
-from airflow_streaming.home.consumers import LiveOutput
 from airflow_streaming.model.arguments.fields import check_values, named_fields, refuse_blank
 from airflow_streaming.model.arguments.placeholders import (
     LITERALLY,
@@ -18,6 +17,7 @@ from airflow_streaming.model.arguments.placeholders import (
     placeholders_in,
 )
 from airflow_streaming.model.jobs.pointing import Mark, should_write
+from airflow_streaming.model.products.live_output import LiveOutput
 
 TABLE: Final = "airflow_streaming_pointers"
 """Where a database remembers the newest word about each of its pointers."""

@@ -41,7 +41,7 @@ from airflow_streaming.reports.terminal import clock
 from airflow_streaming.supervision.stream_status import Level, StreamStatus
 
 if TYPE_CHECKING:
-    from airflow_streaming.home.consumers import LiveOutput
+    from airflow_streaming.model.products.live_output import LiveOutput
 
 TONES: Final = {
     Level.DOWN: Tone.BAD,

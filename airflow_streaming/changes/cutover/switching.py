@@ -24,8 +24,9 @@ from airflow_streaming.exceptions import (
     PointerFailed,
     PointerRefused,
 )
-from airflow_streaming.home.consumers import LiveOutput, live
+from airflow_streaming.home.consumers import live
 from airflow_streaming.home.home import Home
+from airflow_streaming.model.products.live_output import LiveOutput
 from airflow_streaming.model.records.cutover import CutoverTerms, LiveRecord, Pair
 from airflow_streaming.model.records.cutover_table import CUTOVER, CutoverEvent, CutoverState
 from airflow_streaming.model.records.deployment import Deployment

@@ -11,9 +11,9 @@ from typing import Any
 
 from airflow_streaming.changes.pointers.port import back_to, mark_of
 from airflow_streaming.exceptions import HomeUnavailable, PointerFailed, RecordError, SpecError
-from airflow_streaming.home.consumers import LiveOutput
 from airflow_streaming.model.arguments.fields import check_values, named_fields
 from airflow_streaming.model.jobs.pointing import Mark, refuse_foreign, should_write
+from airflow_streaming.model.products.live_output import LiveOutput
 from airflow_streaming.model.storage import Store
 from airflow_streaming.model.uris import check_uri, is_local
 from airflow_streaming.storage.fsspec_store import open_store

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from airflow_streaming.home.consumers import LiveOutput
+    from airflow_streaming.model.products.live_output import LiveOutput
 
 
 class Pointer(Protocol):

@@ -20,11 +20,11 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Final
 
 from airflow_streaming.exceptions import PointerFailed, PointerRefused, StreamingError, closed
-from airflow_streaming.home.consumers import LiveOutput
 from airflow_streaming.model.arguments.calls import Called, run
 from airflow_streaming.model.arguments.fields import check_values, named_fields, refuse_blank
 from airflow_streaming.model.arguments.placeholders import OF_STATEMENTS, fill, placeholders_in
 from airflow_streaming.model.jobs.pointing import Mark
+from airflow_streaming.model.products.live_output import LiveOutput
 
 _UNSAFE: Final = re.compile(r"""['"`;\\\x00-\x1f]""")
 

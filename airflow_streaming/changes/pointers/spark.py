@@ -18,8 +18,6 @@ from airflow_streaming.exceptions import (
     RuntimeNotFound,
     SpecError,
 )
-from airflow_streaming.home.consumers import LiveOutput
-from airflow_streaming.launch.runtime import resolve_runtime
 from airflow_streaming.model.arguments.fields import (
     Positive,
     check_values,
@@ -33,9 +31,8 @@ from airflow_streaming.model.arguments.placeholders import (
     placeholders_in,
 )
 from airflow_streaming.model.jobs.pointing import CatalogAnswer, CatalogOrder, Entry, Mark
+from airflow_streaming.model.products.live_output import LiveOutput
 from airflow_streaming.model.uris import to_hadoop
-from airflow_streaming.spark_jobs.runner import Job, NoAnswer, Task, ask
-from airflow_streaming.spark_jobs.scratch import scratch_folder
 
 PREFIX: Final = "airflow-streaming-pointer-"
 """Prefix of its scratch folders, by which leftovers of killed tasks are found and removed."""
@@ -60,6 +57,8 @@ class _InCatalog:
         return True
 
     def _show(self, entry: Entry, name: str, wanted: Mark, bodies: Mapping[str, str]) -> None:
+        from airflow_streaming.spark_jobs.scratch import scratch_folder
+
         what = f"The {entry} {name}"
         with scratch_folder(None, PREFIX) as own:
             order = CatalogOrder(
@@ -77,6 +76,10 @@ class _InCatalog:
             raise PointerFailed(f"{what} could not be moved: {answer.failed}")
 
     def _ask(self, order: CatalogOrder, scratch: Path, what: str) -> CatalogAnswer:
+        # Not at dag parse.
+        from airflow_streaming.launch.runtime import resolve_runtime
+        from airflow_streaming.spark_jobs.runner import Job, NoAnswer, Task, ask
+
         is_path = self.runtime not in self.runtimes and Path(self.runtime).is_absolute()
         known = {self.runtime: self.runtime} if is_path else self.runtimes
         # Without a metastore a view would be gone with the session that made it.

@@ -17,7 +17,6 @@ from types import MappingProxyType
 from typing import ClassVar, Final, NamedTuple
 
 from airflow_streaming.exceptions import RecordError
-from airflow_streaming.model.spark.failures import presentable
 from airflow_streaming.model.wire import Record
 
 SCRATCH_OUTPUT: Final = "{drill-output}"
@@ -206,6 +205,8 @@ def judge(order: DrillOrder, events: Sequence[DrillEvent], failure: str = "") ->
             # A driver that did not come to its end has a problem of its own.
             if not failure or any(e.told is DrillEventKind.BATCH_FAILED for e in told):
                 problems.append(_batch_problem(query, told, events))
+    from airflow_streaming.model.spark.failures import presentable  # not at dag parse
+
     left_out = [e.text for e in events if e.told is DrillEventKind.NOT_IN_BACKUP]
     if left_out:
         facts["not_in_backup"] = ", ".join(sorted(set(left_out)))

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from airflow_streaming.changes.pointers.spark import SparkView
-from airflow_streaming.home.consumers import LiveOutput
+from airflow_streaming.model.products.live_output import LiveOutput
 from tests.conftest import REPOSITORY
 from tests.patience import PATIENCE
 from tests.quick_java import spark_environment

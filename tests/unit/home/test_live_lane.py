@@ -8,12 +8,13 @@ from datetime import timedelta
 import pytest
 
 from airflow_streaming.exceptions import HomeUnavailable, SpecError
-from airflow_streaming.home.consumers import LiveOutput, live
+from airflow_streaming.home.consumers import live
 from airflow_streaming.home.home import Home
 from airflow_streaming.home.live_lane import live_lane
 from airflow_streaming.live import live as public_live
 from airflow_streaming.live import live_together as public_live_together
 from airflow_streaming.model.names import Color
+from airflow_streaming.model.products.live_output import LiveOutput
 from airflow_streaming.model.records.cutover_table import CutoverEvent
 from airflow_streaming.model.storage import LocalStore
 from tests.unit.home.make import NOON

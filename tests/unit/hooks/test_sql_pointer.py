@@ -15,8 +15,8 @@ from airflow.providers.common.sql.hooks.sql import DbApiHook
 from airflow.sdk import BaseHook, Connection
 
 from airflow_streaming.exceptions import PointerFailed, PointerRefused, SpecError
-from airflow_streaming.home.consumers import LiveOutput
 from airflow_streaming.hooks.sql_pointer import TABLE, SqlPointer
+from airflow_streaming.model.products.live_output import LiveOutput
 from tests.patience import PATIENCE
 from tests.unit.racing import at_once, read_during
 

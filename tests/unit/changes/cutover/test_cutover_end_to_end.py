@@ -10,9 +10,9 @@ import pytest
 
 from airflow_streaming.changes.judging.green import Judgment
 from airflow_streaming.exceptions import CutoverRefused, PointerFailed
-from airflow_streaming.home.consumers import LiveOutput
 from airflow_streaming.model.arguments.choices import SwitchMethod
 from airflow_streaming.model.durations import CLOCKS_DIFFER
+from airflow_streaming.model.products.live_output import LiveOutput
 from airflow_streaming.model.records.control import ChangeOutcome, DesiredState
 from airflow_streaming.model.records.cutover import Result
 from airflow_streaming.model.records.cutover_table import CutoverCommand, CutoverState

@@ -13,7 +13,7 @@ import pytest
 from airflow_streaming.changes.pointers.file import PointerFile
 from airflow_streaming.changes.pointers.port import CallablePointer
 from airflow_streaming.exceptions import PointerFailed, PointerRefused, SpecError
-from airflow_streaming.home.consumers import LiveOutput
+from airflow_streaming.model.products.live_output import LiveOutput
 from tests.unit.racing import at_once, read_during
 
 BLUE = LiveOutput(stream="orders", lane="orders", deployment=2, output="/lake/blue")

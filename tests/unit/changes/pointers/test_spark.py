@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from airflow_streaming.changes.pointers import spark
 from airflow_streaming.changes.pointers.file import PointerFile
 from airflow_streaming.changes.pointers.port import CallablePointer
 from airflow_streaming.changes.pointers.spark import SparkTable, SparkView, with_runtimes
 from airflow_streaming.exceptions import PointerFailed, PointerRefused, SpecError
-from airflow_streaming.home.consumers import LiveOutput
+from airflow_streaming.launch import runtime
 from airflow_streaming.model.jobs.pointing import CatalogAnswer, CatalogOrder
+from airflow_streaming.model.products.live_output import LiveOutput
 from airflow_streaming.spark_jobs import runner
 from airflow_streaming.spark_jobs.runner import LOG, Task
 
@@ -53,7 +53,7 @@ class FakeSpark:
 def fake(monkeypatch: pytest.MonkeyPatch, answer: CatalogAnswer | None) -> FakeSpark:
     fake = FakeSpark(answer)
     monkeypatch.setattr(runner, "started", fake.started)
-    monkeypatch.setattr(spark, "resolve_runtime", lambda name, _known: name)
+    monkeypatch.setattr(runtime, "resolve_runtime", lambda name, _known: name)
     return fake
 
 
