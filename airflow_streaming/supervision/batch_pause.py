@@ -71,8 +71,8 @@ def _by_driver(pause: BatchPause, seen: Observation, now: datetime) -> PauseStan
         if hold.is_held and hold.left_s > MARGIN.total_seconds():
             return _standing(
                 PauseState.HELD,
-                f"Every query is held since {duration_text(hold.held_for_s)}, for at most "
-                f"{duration_text(hold.left_s)} more.",
+                f"Every query has been held for {duration_text(hold.held_for_s)}. The hold ends within "
+                f"{duration_text(hold.left_s)}.",
             )
         if hold.is_held:
             return _standing(PauseState.MISSED, "Its length is over; the stream continues.")
