@@ -1,4 +1,4 @@
-"""A line of the check of an installation."""
+"""Lines that the check of an installation prints."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Line:
     """
     Answer of a check.
 
-    :param check: Name of what was checked, such as ``home`` or ``runtime spark-4.3``.
+    :param check: Its name, such as ``home`` or ``runtime spark-4.3``.
     :param next: The next step; empty where there is nothing to do.
     """
 

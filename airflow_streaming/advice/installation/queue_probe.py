@@ -1,4 +1,4 @@
-"""Count the streams of each queue in a home, and find one that no triggerer watches."""
+"""Looks at the queues of triggerers in a home: how many streams each has, and whether a trigger watches them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from airflow_streaming.model.names import base_of
 from airflow_streaming.model.records.control import DesiredState
 
 MOST_LOOKS: Final = 20
-"""Streams of an unwatched queue that are looked at, until one should be watched."""
+"""Most streams to look at in a queue without a row."""
 
 
 def look_at_queues(

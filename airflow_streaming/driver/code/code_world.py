@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import ast
 import base64
-import csv
 import functools
 import hashlib
 import importlib.metadata
 import os
 import re
+import stat
 import sys
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -265,19 +265,26 @@ def _edited(found: importlib.metadata.Distribution, lines: Iterable[str]) -> Ite
     """
     notes = [one for one in found.files or () if str(one).endswith(".dist-info/RECORD")]
     recorded = max((_changed(Path(str(found.locate_file(one)))) for one in notes), default=0)
-    for name, digest, size in csv.reader(lines):
-        path = Path(str(found.locate_file(name)))
+    for line in lines:
+        name, digest, size = (*line.rsplit(",", 2), "")[:3]
+        path = Path(str(found.locate_file(name.strip('"'))))
         try:
             status = path.stat()
             if str(status.st_size) == size and status.st_mtime_ns <= recorded:
                 continue
-            sha = base64.urlsafe_b64encode(hashlib.sha256(path.read_bytes()).digest())
-        except OSError as err:
-            yield f"{name} {type(err).__name__}"
-            continue
-        now = f"sha256={sha.decode().rstrip('=')}"
+            now = _recorded_digest(path, status)
+        except (OSError, ValueError) as err:
+            now = type(err).__name__
         if now != digest:
             yield f"{name} {now}"
+
+
+def _recorded_digest(path: Path, status: os.stat_result) -> str:
+    """Return the digest of a file as a ``RECORD`` writes it; of a device or a large file its size and time."""
+    if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_FILE:
+        return f"{status.st_size} bytes of {status.st_mtime_ns}"
+    sha = base64.urlsafe_b64encode(hashlib.sha256(path.read_bytes()).digest())
+    return f"sha256={sha.decode().rstrip('=')}"
 
 
 def _changed(path: Path) -> int:

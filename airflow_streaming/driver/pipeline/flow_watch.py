@@ -99,12 +99,13 @@ class FlowWatch:
         threading.Thread(target=run, name="airflow-streaming-flows", daemon=True).start()
 
     def look(self, running: list[Any]) -> None:
-        """Track the runs that are new."""
-        for java in running:
-            run_id = str(java.runId())
-            if run_id not in self._seen:
+        """Track the runs that are new; a run that cannot be tracked now is tried at the next look."""
+        runs = {str(java.runId()): java for java in running}
+        self._seen &= runs.keys()  # a run that has ended does not come back
+        for run_id in runs.keys() - self._seen:
+            with self._faults.contained("Tracking a flow of the pipeline"):
+                self._track(FlowRun(runs[run_id]), run_id)
                 self._seen.add(run_id)
-                self._track(FlowRun(java), run_id)
 
     def _track(self, flow: FlowRun, run_id: str) -> None:
         try:

@@ -12,6 +12,7 @@ from airflow_streaming.exceptions import SpecError
 from airflow_streaming.model.arguments.autoscale import (
     EXECUTORS,
     MOST_CORES,
+    MOST_EXECUTORS,
     Autoscale,
     configured_executors,
     executor_cores,
@@ -102,8 +103,10 @@ class SizeChange(Record):
         return f"{begin} {self.before} to {self.executors} executors: {self.reason}"
 
     def __post_init__(self) -> None:
-        if self.executors < 1 or self.before < 1 or self.configured < 1:
-            raise SpecError("A size has at least one executor.")
+        # A driver follows this record, and a forged one must not ask a cluster for a billion executors.
+        sizes = (self.executors, self.before, self.configured)
+        if not all(1 <= one <= MOST_EXECUTORS for one in sizes):
+            raise SpecError(f"A size has 1 to {MOST_EXECUTORS:,} executors.")
 
 
 def wanted_executors(

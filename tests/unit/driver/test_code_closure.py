@@ -618,6 +618,36 @@ def test_an_installed_file_that_was_edited_in_place_counts_by_its_content(
 
 
 @pytest.mark.parametrize(
+    "record",
+    [
+        "/dev/zero,sha256=a,1\n",
+        "somelib.py,sha256=a\n",
+        "some\0lib.py,sha256=a,1\n",
+        '"some,lib.py",sha256=a,1\n',
+    ],
+)
+def test_a_hostile_record_of_a_package_neither_hangs_nor_fails(
+    script: ScriptIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, record: str
+) -> None:
+    from airflow_streaming.driver.code import code_world
+
+    site = tmp_path / "site-packages"
+    notes = site / "some_lib-1.0.dist-info"
+    notes.mkdir(parents=True)
+    (site / "somelib.py").write_text("def g(x): return x\n")
+    (notes / "METADATA").write_text("Metadata-Version: 2.1\nName: some_lib\nVersion: 1.0\n")
+    (notes / "RECORD").write_text(f"{record}somelib.py,sha256=b,9\n")
+    monkeypatch.syspath_prepend(str(site))
+    code_world._distribution.cache_clear()
+    code_world._distributions_of.cache_clear()
+
+    found = script("import somelib\ndef f(x): return somelib.g(x)")
+    sys.modules.pop("somelib", None)
+
+    assert found.pieces["package some-lib"].startswith("1.0 ")
+
+
+@pytest.mark.parametrize(
     ("line", "counts"),
     [
         ("decimal.getcontext().prec = 5", True),

@@ -81,6 +81,34 @@ def test_each_run_is_tracked_once_under_the_flows_name(watched: Watched) -> None
     assert newer.run_id == "run-2"
 
 
+def test_a_run_that_could_not_be_tracked_is_tried_again_and_holds_no_other_up(
+    watched: Watched, tmp_path: Path
+) -> None:
+    class Unanswered(JavaQuery):
+        fails = True
+
+        def id(self) -> str:
+            if self.fails:
+                raise OSError("no answer")
+            return "id-2"
+
+    slow = Unanswered("spark_catalog.default.gold", tmp_path / "gold", run="run-2")
+    watched.watch.look([slow, watched.run()])
+    assert watched.queries.named("spark_catalog.default.gold") is None
+    assert watched.queries.named(SILVER) is not None
+
+    slow.fails = False
+    watched.watch.look([slow, watched.run()])
+    assert watched.queries.named("spark_catalog.default.gold") is not None
+
+
+def test_runs_that_have_ended_are_not_remembered(watched: Watched) -> None:
+    for number in range(3):
+        watched.watch.look([watched.run(run=f"run-{number}")])
+
+    assert watched.watch._seen == {"run-2"}
+
+
 def test_a_name_that_can_be_no_folder_ends_the_driver(watched: Watched) -> None:
     watched.watch.look([JavaQuery("spark_catalog.default.`a/b`", watched.checkpoint)])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -403,3 +404,14 @@ def test_a_damaged_change_is_skipped(driver: Driver) -> None:
     driver.change(replace(UP, number=2))
 
     assert driver.answered(2).executors == 4
+
+
+def test_a_forged_size_asks_no_cluster_for_a_billion_executors(driver: Driver) -> None:
+    forged = {**json.loads(LAYOUT.bytes_of(replace(UP, number=1))), "executors": 10**9}
+    driver.store.create(LAYOUT.place(SizeChange, number=1), json.dumps(forged).encode())
+    driver.watch.look()
+    driver.change(replace(UP, number=2))
+
+    assert driver.answered(2).executors == 4
+    assert driver.cluster is not None
+    assert [one for one in driver.cluster.calls if one.startswith("ask")] == ["ask for 4"]
